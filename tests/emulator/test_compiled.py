@@ -94,7 +94,9 @@ def test_a_changed_sentence_on_the_hosts_side_recompiles_nothing(copy: Checkout,
         changed.write_text(before)
 
 
-LOOP, ARITHMETIC, BULK, WGMMA = (compiled.Piece(name) for name in ("loop", "arithmetic", "bulk", "wgmma"))
+LOOP, ARITHMETIC, BULK, WGMMA, TCGEN05 = (
+    compiled.Piece(name) for name in ("loop", "arithmetic", "bulk", "wgmma", "tcgen05")
+)
 
 
 @pytest.mark.parametrize(
@@ -104,12 +106,13 @@ LOOP, ARITHMETIC, BULK, WGMMA = (compiled.Piece(name) for name in ("loop", "arit
         ("alu/floats.py", {ARITHMETIC}),
         ("alu/call.py", {LOOP}),
         ("memory/shared_access.py", {LOOP}),
-        ("memory/shadow.py", {LOOP, BULK, WGMMA}),
+        ("memory/shadow.py", {LOOP, BULK, WGMMA, TCGEN05}),
         ("asynchronous/tensor_copies.py", {BULK}),
         ("tensor/wgmma.py", {WGMMA}),
-        ("state/layout.py", {LOOP, ARITHMETIC, BULK, WGMMA}),
-        ("../compilation.py", {LOOP, ARITHMETIC, BULK, WGMMA}),
-        ("../lean_numba.py", {LOOP, ARITHMETIC, BULK, WGMMA}),
+        ("tensor_memory/product.py", {TCGEN05}),
+        ("state/layout.py", set(compiled.Piece)),
+        ("../compilation.py", set(compiled.Piece)),
+        ("../lean_numba.py", set(compiled.Piece)),
     ],
 )
 def test_a_changed_line_recompiles_the_parts_that_it_is_in(copy: Checkout, name: str, parts: set) -> None:

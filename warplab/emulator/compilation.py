@@ -17,6 +17,7 @@ from warplab.emulator.core.asynchronous.bulk_entry import run_bulk_copies
 from warplab.emulator.core.blocks import run_clusters
 from warplab.emulator.core.state.raw import CALL_ARGUMENTS
 from warplab.emulator.core.tensor.products_entry import run_products
+from warplab.emulator.core.tensor_memory.tensor_entry import run_tensor_memory
 from warplab.emulator.lean_numba import Library, Store, lean
 
 _CALL = types.void(*[types.int64] * CALL_ARGUMENTS)
@@ -26,6 +27,7 @@ SOURCES: dict[str, tuple[Callable, Any]] = {
     "arithmetic": (vector_functions, types.int64()),
     "bulk": (run_bulk_copies, _CALL),
     "wgmma": (run_products, _CALL),
+    "tcgen05": (run_tensor_memory, _CALL),
 }
 
 

@@ -57,6 +57,7 @@ class Piece(StrEnum):
     LOOP = "loop"  # warps, branches, memory, barriers: every kernel
     BULK = "bulk"  # bulk and tensor copies
     WGMMA = "wgmma"  # a Hopper warpgroup's products
+    TCGEN05 = "tcgen05"  # Blackwell's tensor memory and tensor core
     ARITHMETIC = "arithmetic"  # operations on rows of 32 lanes: every kernel
 
 
@@ -66,11 +67,12 @@ ROOTS = {
     Piece.ARITHMETIC: "warplab.emulator.core.alu.dispatch",
     Piece.BULK: "warplab.emulator.core.asynchronous.bulk_entry",
     Piece.WGMMA: "warplab.emulator.core.tensor.products_entry",
+    Piece.TCGEN05: "warplab.emulator.core.tensor_memory.tensor_entry",
 }
 ALWAYS = (Piece.LOOP, Piece.ARITHMETIC)
 # What a part takes in units of _yardstick
-_YARDSTICKS = {Piece.LOOP: 1300, Piece.BULK: 450, Piece.WGMMA: 300, Piece.ARITHMETIC: 550}
-_WORDS = {Piece.BULK: ".bulk", Piece.WGMMA: "wgmma."}  # in PTX that needs the part
+_YARDSTICKS = {Piece.LOOP: 1300, Piece.BULK: 450, Piece.WGMMA: 300, Piece.TCGEN05: 400, Piece.ARITHMETIC: 550}
+_WORDS = {Piece.BULK: ".bulk", Piece.WGMMA: "wgmma.", Piece.TCGEN05: "tcgen05."}  # in PTX that needs the part
 
 
 def parts_for(texts: Iterable[str]) -> tuple[Piece, ...]:

@@ -13,6 +13,7 @@ from warplab.emulator.core.memory.counting import SEEN_BYTES
 from warplab.emulator.core.memory.request_log import RequestLog
 from warplab.emulator.core.memory.shadow_chunks import CHUNK_BYTES, CHUNK_SPAN
 from warplab.emulator.core.state import layout as L
+from warplab.emulator.core.state import tensor_layout
 from warplab.emulator.core.state.bulk_layout import Q_FIELDS, Q_FIRST, Q_ROOM
 from warplab.emulator.core.state.races_layout import S_FIELDS
 from warplab.emulator.core.tensor.warpgroups import WARPGROUP_BYTES
@@ -36,6 +37,7 @@ SLACK = 512
 PRINT_BYTES = 1 << 20
 SHORT_TURN = 32  # warp instructions before another warp's turn, where the order of requests matters
 
+_TENSOR = (L.OP_TENSOR_MEMORY, L.OP_TENSOR_CORE)
 _AXES = {"x": 0, "y": 1, "z": 2}
 
 
@@ -137,6 +139,7 @@ def resident_bytes(program: Program, launch: Launch) -> int:
     if _uses(program, L.OP_WGMMA, L.OP_WGMMA_GROUP, L.OP_WGMMA_REGISTER):
         warp += state_bytes(program.frame_bytes)
     shared = program.dynamic_start + launch.shared_bytes
+    shared += tensor_layout.state_bytes(warps) if _uses(program, *_TENSOR) else 0
     shared += -(-shared // CHUNK_SPAN) * CHUNK_BYTES
     return prod(launch.cluster) * (warps * warp + shared) + program.constant_bytes
 
@@ -165,6 +168,7 @@ class Machine:
         # Shared memory ends where it ends, so that the first byte behind it is a fault.
         shared = program.dynamic_start + launch.shared_bytes if launch.shared_bytes else program.static_shared
         columns = blocks * warps * (2 if _uses(program, *L.ASYNC_READERS) else 1)
+        columns += 2 * blocks * warps if _uses(program, *_TENSOR) else 0
         columns += blocks * -(-warps // L.WARPGROUP_WARPS) if _uses(program, L.OP_WGMMA) else 0
         self.code = program.code
         if beside is None:
@@ -217,7 +221,7 @@ class Machine:
             L.M_HANDOVERS: self._memory(blocks * warps * L.HANDOVER_BYTES),
             L.M_CLOCK_COLUMNS: columns,
             L.M_CLUSTER_BARRIER: self._memory(cluster_barrier_bytes(columns)),
-            L.M_EVENTS: self._memory(EVENTS_BYTES) if _uses(program, L.OP_REMOTE, L.OP_BULK) else 0,
+            L.M_EVENTS: self._memory(EVENTS_BYTES) if _uses(program, L.OP_REMOTE, L.OP_BULK, L.OP_TENSOR_CORE) else 0,
             L.M_SEED: order.seed,
             L.M_CLUSTERS: prod(launch.grid) // blocks,
             L.M_ORDER_WINDOW: order.window,
@@ -250,6 +254,7 @@ class Machine:
                 L.M_COPIES: self._memory(warps * L.QUEUE_BYTES) if _uses(program, L.OP_COPY, L.OP_COPY_GROUP) else 0,
             }
             own |= self._product_state(program, warps, frame_bytes) | self._bulk_state(program, shared)
+            own |= self._tensor_state(program, blocks * warps)
             for key, number in (common | own).items():
                 state[key] = number
 
@@ -279,6 +284,15 @@ class Machine:
         address = self._memory(8 * Q_FIELDS + shared)
         self.kept[-1][: 8 * Q_FIRST].view(np.int64)[Q_ROOM] = shared
         return {L.M_BULK: address, L.M_BULK_CODE: compiled.address(compiled.Piece.BULK)}
+
+    def _tensor_state(self, program: Program, cluster_warps: int) -> dict[int, int]:
+        """What a block needs if its kernel has tcgen05 instructions."""
+        if not _uses(program, *_TENSOR):
+            return {}
+        return {
+            L.M_TENSOR: self._memory(tensor_layout.state_bytes(cluster_warps)),
+            L.M_TENSOR_CODE: compiled.address(compiled.Piece.TCGEN05),
+        }
 
     def record(self, recorder: Recorder) -> None:
         """Record the recorder's block when it runs."""

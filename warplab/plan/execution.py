@@ -107,7 +107,7 @@ class Counters:
     async_copy_bypass_sectors: int = 0
     warpgroup_read_requests: int = 0  # of shared memory by wgmma, one a warp
     warpgroup_read_wavefronts: int = 0
-    tensor_instructions: int = 0  # mma.sync, wgmma.mma_async and the parts of wmma, one a warp
+    tensor_instructions: int = 0  # mma.sync, wgmma.mma_async, parts of wmma, one a warp; tcgen05.mma, one each
     tensor_multiply_adds: int = 0  # m n k of each, of a sparse one half of that, of wgmma a warp's quarter
     global_reduction_requests: int = 0  # atomics whose old value nothing reads, and red
     global_reduction_sectors: int = 0

@@ -12,6 +12,7 @@ from warplab.emulator.core.asynchronous.bulk_calls import end_bulk, start_bulk
 from warplab.emulator.core.asynchronous.completion import complete_all, complete_one
 from warplab.emulator.core.asynchronous.copies import clear_copies, finish_arrivals
 from warplab.emulator.core.asynchronous.events import clear_events
+from warplab.emulator.core.asynchronous.tensor_calls import end_tensor, free_tensor, start_tensor
 from warplab.emulator.core.asynchronous.waits import report_mbarrier_wait
 from warplab.emulator.core.interpreter import run_warp
 from warplab.emulator.core.memory.clocks import start_clocks
@@ -201,6 +202,7 @@ def _start_block(m):
     clear_copies(m)
     start_products(m)
     start_bulk(m)
+    start_tensor(m)
     threads = get(m, M_THREADS)
     put(m, M_LIVE_THREADS, threads)
     for warp in range(get(m, M_WARP_COUNT)):
@@ -330,6 +332,7 @@ def _turn(m, warp, address):
     if get(address, W_STATUS) == STATUS_DONE and get(m, M_LIVE_THREADS) == 0:
         check_visits(m)
         end_bulk(m)
+        end_tensor(m)
     return get(m, M_FAILED) != 0 and issued < POLL
 
 
@@ -343,11 +346,12 @@ def _complete_something(m):
 
 
 @compiled
-def _give_up_on_products(m):
-    """No warp of the cluster can go on: let those go on that wait for others of their warpgroup. Were there any?"""
+def _give_up_on_others(m):
+    """No warp of the cluster can go on: let those go on that wait for others of their warpgroup, or for tensor memory.
+    Were there any?"""
     found = False
     for rank in range(get(m, M_CLUSTER)):
-        found = free_products(peer(m, rank)) or found
+        found = free_products(peer(m, rank)) or free_tensor(peer(m, rank)) or found
     return found
 
 
@@ -403,7 +407,7 @@ def _round(m):
         put(m, M_IDLE, 0)
     elif ran + skipped == 0 or get(m, M_IDLE) > PATIENCE:
         put(m, M_IDLE, 0)
-        if not _give_up_on_products(m):
+        if not _give_up_on_others(m):
             for rank in range(get(m, M_CLUSTER)):
                 _report_deadlock(peer(m, rank))
 

@@ -16,6 +16,7 @@ from warplab.emulator.core.asynchronous.completion import make_room
 from warplab.emulator.core.asynchronous.copies import group_copies, issue_copies
 from warplab.emulator.core.asynchronous.mbarriers import operate
 from warplab.emulator.core.asynchronous.remote import issue_remote
+from warplab.emulator.core.asynchronous.tensor_calls import run_tensor
 from warplab.emulator.core.memory.access import memory_access, watch_access
 from warplab.emulator.core.memory.atomics import atomic_access
 from warplab.emulator.core.memory.causality import fence_memory
@@ -92,6 +93,8 @@ from warplab.emulator.core.state.layout import (
     OP_SPECIAL,
     OP_STMATRIX,
     OP_STORE,
+    OP_TENSOR_CORE,
+    OP_TENSOR_MEMORY,
     OP_TRAP,
     OP_UNUSUAL,
     OP_VOTE,
@@ -277,6 +280,8 @@ def _matrix_operation(m, warp, op, frame, constants, record, pc, mask):
         transpose_fragment(m, frame, constants, record, mask)
     elif op in (OP_WGMMA, OP_WGMMA_GROUP):
         run_product(m, op, warp, frame, constants, record, pc, mask)
+    elif op == OP_TENSOR_MEMORY:
+        run_tensor(m, op, warp, frame, constants, record, pc, mask)
 
 
 @compiled
@@ -537,6 +542,11 @@ def run_warp(m, warp):
                 if get(m, M_STOP):
                     return issued
             pc += 1
+        elif op == OP_TENSOR_CORE:
+            if mask:
+                make_room(m, np.int64(32))
+                run_tensor(m, op, warp, frame, constants, record, pc, mask)
+            pc += 1
         elif op == OP_BULK_GROUP:
             if mask:
                 run_bulk(m, op, warp, frame, constants, record, pc, mask)
@@ -578,14 +588,14 @@ def run_warp(m, warp):
             pc += 1
         elif op in (
             OP_SHUFFLE, OP_VOTE, OP_MATCH, OP_REDUX, OP_ELECT, OP_WARP_SYNC, OP_MMA, OP_LDMATRIX, OP_STMATRIX,
-            OP_MOVMATRIX, OP_WGMMA, OP_WGMMA_GROUP,
+            OP_MOVMATRIX, OP_WGMMA, OP_WGMMA_GROUP, OP_TENSOR_MEMORY,
         ):  # fmt: skip
             if mask == np.uint32(0) or _warp_exchange(
                 m, warp, warp_address, state, op, frame, constants, record, pc, active, mask
             ):
                 pc += 1
-                if op == OP_WGMMA and get(warp_address, W_STATUS) == STATUS_WAITING:
-                    put(state, S_PC, pc)  # the product waits for the other warps of the warpgroup
+                if op in (OP_WGMMA, OP_TENSOR_MEMORY) and get(warp_address, W_STATUS) == STATUS_WAITING:
+                    put(state, S_PC, pc)  # a product waits for other warps, an allocation for columns
                     return issued
             else:
                 _wait(m, warp_address, cell, mask)

@@ -61,6 +61,8 @@ class FormProbe:
     def _operand(self, text: str) -> str:
         if text == "[]":
             return "[%address]"
+        if text == "[tmem]":
+            return "[%x]"
         if text == "[tensor]":
             return _tensor(next((int(p[0]) for p in self.opcode.split(".") if p in _DIMENSIONS), 2))
         if text == "@":

@@ -22,12 +22,15 @@ from warplab.emulator.core.state.layout import (
     OP_LDMATRIX,
     OP_LOAD,
     OP_MMA,
+    OP_ROWS,
+    ROWS_WRITTEN,
     SRC_A,
     SRC_B,
     SRC_C,
     X0,
     X1,
     X2,
+    X3,
     X4,
     X5,
     X6,
@@ -62,6 +65,8 @@ class Operands:
             rows = [f for f in rows if f not in _MORE_DATA]
         elif record.op == OP_ATOMIC and not fields[X4]:
             written = []
+        elif record.op == OP_ROWS and fields[X3] == ROWS_WRITTEN:
+            rows, written = [], rows
         numbers = [self.number[fields[f]] for f in written]
         # Half of a 128-bit register leaves the other half as it was.
         whole = not fields[GUARD] and all(self.widths[n] != 128 for n in numbers)

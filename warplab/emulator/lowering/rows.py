@@ -39,8 +39,8 @@ class Row:
     A form is an opcode with alternatives in braces, `add{.rn,.rz}{,.sat}.f32`, and its operands: T a register of the
     last type in the opcode, D of the last but one, a type's name a register of that type, 2T a vector of two, VT one
     of as many as the opcode's .v2 to .v8 says, T|pred a pair, [] an address, [tensor] a tensor map's with coordinates,
-    a number an immediate, @ a label, and everything else as it is. Forms and refused ones stand for what PTX has (PTX
-    ISA 9.0); an emitter may take more modifiers than they list, such as hints for caches.
+    [tmem] one in tensor memory, a number an immediate, @ a label, and everything else as it is. Forms and refused ones
+    stand for what PTX has (PTX ISA 9.0); an emitter may take more modifiers than they list, such as hints for caches.
     """
 
     forms: tuple[tuple[str, str], ...] = ()  # that the emitter takes
@@ -127,9 +127,9 @@ class InstructionTable:
         return self.look_up(opcode).row
 
     def _look_up(self, opcode: str) -> Opcode:
-        parts = tuple(opcode.replace("::", "__").split("."))
+        parts, words = tuple(opcode.replace("::", "__").split(".")), opcode.split(".")
         for length in range(_LONGEST_NAME, 0, -1):
-            name = ".".join(parts[:length])
+            name = ".".join(words[:length])
             row = self._alone.get(name) or self._typed.get((name, parts[-1]))
             if row is not None:
                 return Opcode(row, parts, row.architecture(parts), row.kind(parts))

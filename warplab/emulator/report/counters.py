@@ -24,6 +24,7 @@ from warplab.emulator.core.state.layout import (
     C_IDEAL_SECTORS,
     C_LOCAL_REQUESTS,
     C_LOCAL_SECTORS,
+    C_PRODUCTS,
     C_REMOTE,
     C_REQUESTS,
     C_SECTORS,
@@ -45,6 +46,7 @@ from warplab.emulator.core.state.layout import (
     OP_REMOTE,
     OP_STMATRIX,
     OP_STORE,
+    OP_TENSOR_CORE,
     OP_WATCH,
     OP_WGMMA,
     OP_WGMMA_GROUP,
@@ -127,6 +129,8 @@ def _of_instruction(record: list[int], counts: list[int]) -> Amounts:
         result |= {f"bulk_{way}_requests": counts[C_REQUESTS], f"bulk_{way}_bytes": counts[C_IDEAL]}
         if way != "cluster":
             result[f"bulk_{way}_sectors"] = counts[C_SECTORS]
+    elif op == OP_TENSOR_CORE:
+        result |= {"tensor_instructions": counts[C_REQUESTS], "tensor_multiply_adds": counts[C_PRODUCTS]}
     elif op == OP_WGMMA:
         result["warpgroup_read_requests"] = counts[C_SHARED_REQUESTS]
         result["warpgroup_read_wavefronts"] = counts[C_WAVEFRONTS]

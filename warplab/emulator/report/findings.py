@@ -56,6 +56,10 @@ from warplab.emulator.core.state.layout import (
     FAULT_SOURCE,
     FAULT_SPLITS,
     FAULT_TENSOR_MAP,
+    FAULT_TENSOR_ORDER,
+    FAULT_TENSOR_PLACE,
+    FAULT_TENSOR_RULE,
+    FAULT_TENSOR_UNWRITTEN,
     FAULT_TRAP,
     FAULT_UNINITIALISED,
     FAULT_UNSUPPORTED,
@@ -71,6 +75,7 @@ from warplab.emulator.core.state.layout import (
     OP_JUMP,
     OP_LOAD,
     OP_STORE,
+    OP_TENSOR_CORE,
     OP_WGMMA_GROUP,
     OTHER_BLOCK,
     SAME_WARP,
@@ -96,6 +101,7 @@ from warplab.emulator.report.gaps import feature_of, opcode_of
 from warplab.emulator.report.places import Place, Places
 from warplab.emulator.report.races import is_initialisation, race_sentence, same_value_note
 from warplab.emulator.report.spelling import spelling
+from warplab.emulator.report.tensor_memory import TENSOR_FAULTS, tensor_sentence
 from warplab.plan.execution import Extent, Finding, FindingKind
 from warplab.plan.model import Language, Launch
 
@@ -135,6 +141,10 @@ KINDS = {
     FAULT_ONE_STORE: FindingKind.RACE,
     FAULT_OWN_LANE: FindingKind.DIVERGENT_BARRIER,
     FAULT_NOT_CONSTANT: FindingKind.RACE,
+    FAULT_TENSOR_PLACE: FindingKind.OUT_OF_BOUNDS,
+    FAULT_TENSOR_ORDER: FindingKind.RACE,
+    FAULT_TENSOR_UNWRITTEN: FindingKind.UNINITIALISED,
+    FAULT_TENSOR_RULE: FindingKind.TRAP,
 }
 
 
@@ -304,6 +314,8 @@ class Explainer:
             return self._peer_sentence(record, place)
         if fault in (FAULT_IN_FLIGHT, FAULT_NO_FENCE, FAULT_OPERAND, FAULT_WARPGROUP):
             return self._product_sentence(fault, record, place)
+        if fault in TENSOR_FAULTS:
+            return tensor_sentence(fault, record, self._where(int(record[F_OTHER])))
         return self._control_sentence(fault, record)
 
     def _race(self, record: np.ndarray, place: Place | None) -> str:
@@ -425,6 +437,11 @@ class Explainer:
             wait = "on its mbarrier" if record[F_WRITE] else f"for its bulk group ({self.words.bulk_wait})"
             return f"copies in bulk, but the block may end before {place} is {verb}: wait {wait} first."
         line = self._where(int(record[F_OTHER]))
+        if int(self.program.code[int(record[F_OTHER]), OP]) == OP_TENSOR_CORE:
+            return (
+                f"writes {place}, which the tensor core may still be reading for {line or 'an earlier product'}: put "
+                "tcgen05.commit behind that and wait for its mbarrier before this line."
+            )
         copy = f"the bulk copy of {line}" if line else "a bulk copy"
         return (
             f"writes {place}, which {copy} may still be reading: the thread that started the copy has to wait for its "

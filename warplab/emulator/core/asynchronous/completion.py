@@ -5,8 +5,9 @@ from __future__ import annotations
 from warplab.emulator.core.asynchronous.bulk_calls import finish_bulk
 from warplab.emulator.core.asynchronous.events import pending_events, take_event
 from warplab.emulator.core.asynchronous.remote import complete_remote
+from warplab.emulator.core.asynchronous.tensor_calls import finish_tensor
 from warplab.emulator.core.state.faults import compiled
-from warplab.emulator.core.state.layout import E_KIND, EVENT_STORE, EVENTS
+from warplab.emulator.core.state.layout import E_KIND, EVENT_STORE, EVENT_TENSOR, EVENTS
 from warplab.emulator.core.state.random_order import random_below
 from warplab.emulator.core.state.raw import get
 
@@ -16,6 +17,8 @@ def _make_event(event):
     """Do what an event says."""
     if get(event, E_KIND) == EVENT_STORE:
         complete_remote(event)
+    elif get(event, E_KIND) == EVENT_TENSOR:
+        finish_tensor(event)
     else:
         finish_bulk(event)
 

@@ -128,7 +128,7 @@ def acquire_from(m, warp, kept):
 
 
 @compiled
-def _mbarrier_clocks(m, address):
+def mbarrier_clocks(m, address):
     """What arrivals at an mbarrier, of the block or of a peer, have released."""
     place = (offset_of(address) >> 3) & (MBARRIER_CLOCKS - 1)
     return get(owner_of(m, address), M_MBARRIER_CLOCKS) + place * get(m, M_CLOCK_COLUMNS) * 4
@@ -139,7 +139,7 @@ def release(m, warp, address, lanes, pc, last):
     """Some lanes arrive at an mbarrier: who waits for it learns what they did and know. `last`: see release_to."""
     if get(m, M_SHARED_SHADOW):
         note_handover(m, warp, lanes, pc)
-    release_to(m, warp, _mbarrier_clocks(m, address), last)
+    release_to(m, warp, mbarrier_clocks(m, address), last)
 
 
 @compiled
@@ -147,16 +147,16 @@ def release_at(m, warp, address, clock):
     """An asynchronous operation completes at an mbarrier: release what its warp did until its clock was `clock`."""
     if get(m, M_SHARED_SHADOW) == 0:
         return
-    kept = _mbarrier_clocks(m, address) + 4 * (get(m, M_FIRST_WARP) + warp)
+    kept = mbarrier_clocks(m, address) + 4 * (get(m, M_FIRST_WARP) + warp)
     before = load_i32(kept)
-    release_to(m, warp, _mbarrier_clocks(m, address), False)
+    release_to(m, warp, mbarrier_clocks(m, address), False)
     store_i32(kept, max(before, np.int32(clock)))
 
 
 @compiled
 def acquire(m, warp, address):
     """A warp has seen a phase of an mbarrier end: it learns what those who arrived had released."""
-    acquire_from(m, warp, _mbarrier_clocks(m, address))
+    acquire_from(m, warp, mbarrier_clocks(m, address))
 
 
 @compiled

@@ -69,9 +69,11 @@ SIGNED_BIT = 0x100
     OP_BULK_GROUP,
     OP_WATCH,  # a load that only the sanitizers hear of
     OP_UNUSUAL,  # counts what the assembler's subroutine for a division or a root does: X0 the kind
-) = range(39)
+    OP_TENSOR_MEMORY,  # what a warp does together with tensor memory, see tensor_layout.py
+    OP_TENSOR_CORE,  # what a thread asks of Blackwell's tensor core, or orders
+) = range(41)
 VECTOR_BASE = 64
-ASYNC_READERS = (OP_WGMMA, OP_BULK)  # those that read shared memory through the async proxy
+ASYNC_READERS = (OP_WGMMA, OP_BULK, OP_TENSOR_CORE)  # those that read shared memory through the async proxy
 
 CARRY_SLOT = 4  # frame offset of the carry flag's lane mask; slot 0 is the always-true predicate
 FIRST_PREDICATE = 8
@@ -155,7 +157,7 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_WGMMA_BYTES,  # from one warp's queue to the next
     M_WARPGROUPS,  # address of the first warpgroup's state, see warpgroups.py
     M_PRODUCTS,  # address of the compiled code for them; see products.py
-    M_CLOCK_COLUMNS,  # of a row of M_CLOCKS: M_CLUSTER_WARPS, twice as many, or one more a warpgroup, see shadow.py
+    M_CLOCK_COLUMNS,  # of a row of M_CLOCKS: M_CLUSTER_WARPS, two or four times as many, or one more a warpgroup
     M_TRACE,  # address of the trace that the block is recorded in; 0: it is not
     M_LOG,  # address of the log of requests to the caches; 0: none is kept
     M_BULK,  # address of the block's queue of bulk stores; 0: the kernel makes none
@@ -182,8 +184,10 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_INTERLEAVES,  # a turn ends where a warp has touched what other blocks may touch: 1 always, 2 by chance, 0 not
     M_SWITCHED,  # 1: the cluster's turn has ended so
     M_HANDOVERS,  # address of the last arrivals of each warp of the cluster, see handovers.py
+    M_TENSOR,  # address of the block's tensor memory and what is kept of it, see tensor_layout.py; 0: it has none
+    M_TENSOR_CODE,  # address of the compiled code for it; see tensor_calls.py
     M_FIELDS,
-) = range(95)
+) = range(97)
 
 # A region: int64 units.
 R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE, R_START = range(6)  # R_START: the address of its first byte
@@ -303,7 +307,7 @@ EVENT_FIELDS = 34  # those from E_0 on hold the operation; the longest is a bulk
     E_0, E_1, E_2, E_3, E_4, E_5, E_6, E_7,
 ) = range(13)  # fmt: skip
 EVENT_BYTES = 8 * EVENT_FIELDS
-EVENT_STORE, EVENT_BULK = range(2)
+EVENT_STORE, EVENT_BULK, EVENT_TENSOR = range(3)
 
 # A finding: int64 units.
 (
@@ -360,7 +364,11 @@ EVENT_STORE, EVENT_BULK = range(2)
     FAULT_ONE_STORE,  # lanes that leave different values at one address by one store
     FAULT_OWN_LANE,  # a member mask without the lane that gives it
     FAULT_NOT_CONSTANT,  # a load of what no thread may write reads what this launch has written
-) = range(34)
+    FAULT_TENSOR_PLACE,  # lanes or columns of tensor memory that are not there for the warp; F_EXTRA as the three below
+    FAULT_TENSOR_ORDER,  # an access to tensor memory that an earlier one is not ordered before
+    FAULT_TENSOR_UNWRITTEN,
+    FAULT_TENSOR_RULE,  # what an instruction on tensor memory asks for is not allowed
+) = range(38)
 
 # Special registers filled per warp or block when a block starts: (kind, frame offset) pairs of int64.
 (
@@ -446,6 +454,7 @@ FENCE_MEMORY, FENCE_ASYNC = range(2)  # X0 of a fence: of memory, with its scope
 # rule that floats are summed by or flags for integers, X1 n, X2 the member mask, X3 flags, X7 the records of
 # accumulators, IMM a warp's part of m n k.
 ROWS_PER_RECORD = 9  # SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6
+ROWS_WRITTEN = 1  # X3 of an OP_ROWS whose registers the record behind it writes
 (
     WGMMA_INTEGERS, WGMMA_A_REGISTERS, WGMMA_TRANSPOSE_A, WGMMA_TRANSPOSE_B, WGMMA_NEGATE_A, WGMMA_NEGATE_B,
     WGMMA_TOUCHED,  # code before it may have touched its registers without a wgmma.fence in between

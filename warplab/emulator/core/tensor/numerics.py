@@ -28,14 +28,19 @@ class Kind(IntEnum):
     E4M3 = 3
     E5M2 = 4
     F32 = 5
+    E2M3 = 6
+    E3M2 = 7
+    E2M1 = 8
 
 
 FP8 = (Kind.E4M3, Kind.E5M2)
+NARROW = (*FP8, Kind.E2M3, Kind.E3M2, Kind.E2M1)
 
 # Per kind: exponent bits, fraction bits, and low bits of the pattern that the hardware ignores.
-FORMATS = np.array([(5, 10, 0), (8, 7, 0), (8, 10, 13), (4, 3, 0), (5, 2, 0), (8, 23, 0)], np.int64)
+FORMATS = np.array([(5, 10, 0), (8, 7, 0), (8, 10, 13), (4, 3, 0), (5, 2, 0), (8, 23, 0), (2, 3, 0),
+                    (3, 2, 0), (2, 1, 0)], np.int64)  # fmt: skip
 BITS = {Kind.F16: np.uint16, Kind.BF16: np.uint16, Kind.TF32: np.uint32, Kind.E4M3: np.uint8, Kind.E5M2: np.uint8,
-        Kind.F32: np.uint32}  # fmt: skip
+        Kind.F32: np.uint32, Kind.E2M3: np.uint8, Kind.E3M2: np.uint8, Kind.E2M1: np.uint8}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Rule:
 
     architecture: str
     instruction: str
-    """"mma" (mma.sync) or "wgmma" (wgmma.mma_async)."""
+    """"mma" (mma.sync), "wgmma" (wgmma.mma_async) or "tcgen05" (tcgen05.mma)."""
     a: Kind
     b: Kind
     accumulator: Kind
@@ -80,6 +85,8 @@ def _rules() -> tuple[Rule, ...]:
             "16": [(Kind.F16, Kind.F16, single), (Kind.F16, Kind.F16, half), (Kind.BF16, Kind.BF16, single)],
             "tf32": [(Kind.TF32, Kind.TF32, single)],
             "fp8": [(a, b, accumulator) for a, b in product(FP8, FP8) for accumulator in (single, half)],
+            "mixed": [(Kind.F16, Kind.BF16, single), (Kind.BF16, Kind.F16, single)],
+            "narrow": [(a, b, accumulator) for a, b in product(NARROW, NARROW) for accumulator in (single, half)],
         }
         for a, b, accumulator in pairs[kinds]:
             result = min(10 if accumulator == half else 23, fraction)
@@ -98,6 +105,10 @@ def _rules() -> tuple[Rule, ...]:
     add("sm_100", "mma", "16", block=16, fraction=25)
     add("sm_100", "mma", "tf32", block=8, fraction=25)
     add("sm_100", "mma", "fp8", block=32, fraction=25)
+    add("sm_100", "tcgen05", "16", block=16, fraction=25)
+    add("sm_100", "tcgen05", "mixed", block=16, fraction=25)
+    add("sm_100", "tcgen05", "tf32", block=8, fraction=25)
+    add("sm_100", "tcgen05", "narrow", block=32, fraction=25)
     return tuple(rows)
 
 
@@ -109,7 +120,7 @@ _NUMBERS = {(r.architecture, r.instruction, r.a, r.b, r.accumulator): number for
 
 
 def rule_number(architecture: str, instruction: str, a: Kind, b: Kind, accumulator: Kind) -> int:
-    """The index in `RULES` of the rule for `instruction` ("mma" or "wgmma") on `architecture` ("sm_90a").
+    """The index in `RULES` of the rule for `instruction` (as in `Rule`) on `architecture` ("sm_90a").
 
     sm_86 and sm_87 follow sm_80, and sm_103 follows sm_100. Raises ValueError where the hardware has no such
     instruction or nothing is known about it.
@@ -149,7 +160,7 @@ def decode(bits, kind):
     if kind == Kind.E4M3:
         if biased == top and fraction == 7:
             return np.int64(0), np.int64(_SPECIAL)
-    elif biased == top:
+    elif biased == top and kind < Kind.E2M3:
         return sign * np.int64(fraction == 0), np.int64(_SPECIAL)
     if biased == 0:
         return sign * fraction, np.int64(_ZERO) if fraction == 0 else 2 - (top + 1) // 2

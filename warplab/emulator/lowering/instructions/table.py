@@ -6,6 +6,7 @@ from warplab.emulator.lowering.instructions import (
     asynchronous,
     atomics,
     barriers,
+    blackwell,
     control,
     conversions,
     floats,
@@ -36,6 +37,7 @@ FAMILIES = {
         lanes,
         video,
         tensor,
+        blackwell,
         textures,
     )
 }

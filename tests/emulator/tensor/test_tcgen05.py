@@ -1,0 +1,511 @@
+"""tcgen05: tensor memory, products from it and from shared memory, what orders them. Values against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.emulator.tensor.tensor_memory import (
+    AFTER,
+    BARRIER,
+    BEFORE,
+    COMMIT,
+    DONE,
+    END,
+    START,
+    WAIT_LOAD,
+    WAIT_STORE,
+    Layout,
+    fill,
+    instruction_descriptor,
+    kernel,
+    load,
+    names,
+    product,
+    put,
+    read,
+    run,
+    store,
+    take,
+    wait,
+)
+from warplab.errors import PlanError
+from warplab.plan import assembler
+from warplab.plan.execution import Execution, FindingKind
+
+RNG = np.random.default_rng(5)
+
+
+def outputs(result: Execution) -> np.ndarray:
+    assert result.findings == (), result.findings
+    return result.outputs["out"]
+
+
+# Loads and stores
+
+
+def places(shape: str, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Lane and column [register, thread of a warp], from the figures of the PTX ISA (9.7.16.2.3.1)."""
+    r, t = np.meshgrid(np.arange(count), np.arange(32), indexing="ij")
+    if shape == "32x32b":
+        return t, r
+    if shape == "16x64b":
+        # CUTLASS, SM100_TMEM_LOAD_16dp64b: bits ((2, 2, 8), 32) : ((8 rows, 32, 1 row), 1), 64 bits a register
+        return t % 2 * 8 + t // 4, r * 2 + t // 2 % 2
+    if shape == "16x128b":
+        return r % 2 * 8 + t // 4, r // 2 * 4 + t % 4
+    return r // 2 % 2 * 8 + t // 4, r // 4 * 8 + t % 4 * 2 + r % 2
+
+
+FORMS = [
+    *(("32x32b", n, n) for n in (1, 2, 4, 16, 128)),
+    *(("16x64b", n, n) for n in (1, 2, 8, 128)),
+    *(("16x128b", n, 2 * n) for n in (1, 2, 64)),
+    *(("16x256b", n, 4 * n) for n in (1, 2, 32)),
+]
+
+
+@pytest.mark.parametrize(("shape", "number", "registers"), FORMS)
+def test_every_shape_of_a_load(shape: str, number: int, registers: int) -> None:
+    """The content is stored as 32x32b, a word for each lane and column, and read in the other shape."""
+    content = RNG.integers(0, 2**32, (256, 4, 32), dtype=np.uint32)  # column, warp, lane
+    body = fill(256) + load(registers, f"{shape}.x{number}") + WAIT_LOAD + put(registers)
+    got = outputs(run(body, words=content.reshape(256, 128), out=registers)).reshape(registers, 4, 32)
+    lane, column = places(shape, registers)
+    for warp in range(4):
+        assert np.array_equal(got[:, warp], content[column, warp, lane])
+
+
+def test_the_upper_half_of_a_warps_lanes() -> None:
+    content = RNG.integers(0, 2**32, (8, 128), dtype=np.uint32)
+    body = fill(8) + "    add.u32 %r9, %own, 0x100000;\n"
+    got = outputs(run(body + load(4, "16x256b.x1", "%r9") + WAIT_LOAD + put(4), words=content, out=4))
+    lane, column = places("16x256b", 4)
+    assert np.array_equal(got.reshape(4, 4, 32)[:, 2], content.reshape(8, 4, 32)[column, 2, lane + 16])
+
+
+def test_two_halves_of_16_lanes_at_columns_of_their_own() -> None:
+    content = RNG.integers(0, 2**32, (32, 128), dtype=np.uint32)
+    body = fill(32)
+    body += f"    tcgen05.ld.sync.aligned.16x32bx2.x4.b32 {names(200, 4)}, [%own], 20;\n" + WAIT_LOAD + put(4, 200)
+    got = outputs(run(body, words=content, out=4)).reshape(4, 4, 32)
+    blocks = content.reshape(32, 4, 32)
+    assert np.array_equal(got[:, :, :16], blocks[:4, :, :16]) and np.array_equal(got[:, :, 16:], blocks[20:24, :, :16])
+
+
+def test_packed_halves_of_words() -> None:
+    content = RNG.integers(0, 2**32, (8, 128), dtype=np.uint32)
+    body = fill(8) + load(4, "32x32b.x{}.pack::16b") + WAIT_LOAD + put(4)
+    low = content & 0xFFFF
+    assert np.array_equal(outputs(run(body, words=content, out=4)), low[::2] | low[1::2] << 16)
+    words = np.tile(content, (2, 1))
+    body = fill(16) + take(4) + store(4, "16x128b.x2.unpack::16b") + WAIT_STORE + read(16)
+    got = outputs(run(body, words=words, out=16)).reshape(16, 4, 32)
+    lane, column = places("16x128b", 4)
+    registers = content[:4].reshape(4, 4, 32)
+    assert np.array_equal(got[2 * column, 1, lane], registers[:, 1] & 0xFFFF)
+    assert np.array_equal(got[2 * column + 1, 1, lane], registers[:, 1] >> 16)
+
+
+# Allocation
+
+
+def finding(result: Execution) -> tuple[FindingKind, str]:
+    (found,) = result.findings
+    return found.kind, found.message
+
+
+ALLOC = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [second], "
+DEALLOC = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 "
+RELINQUISH = "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned; "
+OUT, TRAP = FindingKind.OUT_OF_BOUNDS, FindingKind.TRAP
+
+
+def by_first_warp(body: str) -> str:
+    return f"    @!%p1 bra OVER; {body} OVER:\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "words"),
+    [
+        (fill(1) + load(1, address="%t") + WAIT_LOAD, OUT, "from lane 0 on, but this warp reaches "),
+        ("add.u32 %r9, %own, 253;" + load(4, address="%r9") + WAIT_LOAD, OUT, "columns 253 to 256"),
+        (load(4) + WAIT_LOAD, FindingKind.UNINITIALISED, "column 0 of tensor memory from lane"),
+        (by_first_warp(ALLOC + "96;"), TRAP, "96 columns"),
+        (by_first_warp(ALLOC + "64;"), TRAP, "allocates 64 columns of tensor memory that the block still has"),
+        (
+            by_first_warp(f"{RELINQUISH}{ALLOC}64; ld.shared.b32 %r9, [second]; {DEALLOC}%r9, 64;"),
+            TRAP,
+            "gave up the right",
+        ),
+        (by_first_warp(DEALLOC + "32, 32;"), TRAP, "no allocation"),
+        (by_first_warp(DEALLOC + "%t, 32;"), TRAP, "of another size"),
+    ],
+)
+def test_what_an_allocation_does_not_allow(body: str, kind: FindingKind, words: str) -> None:
+    result = run(body)
+    assert (result.findings[0].kind, words in result.findings[0].message) == (kind, True), result.findings
+    assert len({f.kind for f in result.findings}) == 1
+
+
+def test_an_allocation_is_not_released_or_used_after_that() -> None:
+    kind, message = finding(run(fill(1), end="    bar.sync 0;\n"))
+    assert kind is FindingKind.TRAP and "allocates 256 columns" in message and "put tcgen05.dealloc" in message
+    kind, message = finding(run("", end=END + BARRIER + load(1)))
+    assert (
+        kind is FindingKind.OUT_OF_BOUNDS and "columns 0 to 0 of tensor memory, which have been deallocated" in message
+    )
+
+
+ANOTHER = f"    @!%p2 bra OVER; {ALLOC}256; ld.shared.b32 %r9, [second]; {DEALLOC}%r9, 256;\nOVER:\n"
+
+
+def test_an_allocation_waits_for_room() -> None:
+    """Warp 1 waits until warp 0 has deallocated; where warp 0 waits for warp 1 first, nobody goes on."""
+    first = f"    @!%p1 bra NEXT; {DEALLOC}%t, 512;\nNEXT:\n"
+    assert run(ANOTHER + first, columns=512, end="").findings == ()
+    kind, message = finding(run(ANOTHER + BARRIER + first, columns=512, end=""))
+    assert kind is FindingKind.TRAP and "waits for 256 columns of tensor memory that no warp deallocates" in message
+
+
+def test_an_allocation_may_not_grow() -> None:
+    start = START.replace(
+        "{columns};", "32; ld.shared.b32 %r9, [slot]; tcgen05.alloc.cta_group::1.sync.aligned.b32 [%d9], 64;"
+    )
+    end = END.replace("{columns};", "64; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, 32;")
+    kind, message = finding(run("", start="    mov.u64 %d9, slot; cvta.shared.u64 %d9, %d9;\n" + start, end=end))
+    assert kind is FindingKind.TRAP and "allocates 64 columns of tensor memory after 32" in message
+
+
+# Products
+
+TYPES = {  # kind, codes of D, A and B, bytes of an element
+    "f16": ("f16", 1, 0, 0, 2),
+    "bf16": ("f16", 1, 1, 1, 2),
+    "f16 x bf16": ("f16", 1, 0, 1, 2),
+    "half sums": ("f16", 0, 0, 0, 2),
+    "tf32": ("tf32", 1, 2, 2, 4),
+    "e4m3": ("f8f6f4", 1, 0, 0, 1),
+    "e5m2 x e4m3": ("f8f6f4", 1, 1, 0, 1),
+    "s8": ("i8", 2, 1, 1, 1),
+    "u8 x s8": ("i8", 2, 0, 1, 1),
+}
+
+
+def encoded(values: np.ndarray, kind: str, code: int) -> np.ndarray:
+    """Small whole numbers in the bits of a type."""
+    if kind == "i8":
+        return values.astype(np.int8)
+    if kind == "tf32" or (kind, code) == ("f16", 1):
+        bits = values.astype(np.float32).view(np.uint32)
+        return bits if kind == "tf32" else (bits >> 16).astype(np.uint16)
+    if kind == "f16":
+        return values.astype(np.float16)
+    if code == 1:
+        return (values.astype(np.float16).view(np.uint16) >> 8).astype(np.uint8)
+    bits = values.astype(np.float16).view(np.uint16).astype(np.int64)
+    return np.where(values == 0, 0, (bits >> 8 & 0x80) | (bits >> 7 & 0xFF) - 64).astype(np.uint8)
+
+
+def operands(types: str, m: int, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Whole numbers for A [m, k] and B [n, k]; sums of their products are exact in every type."""
+    kind, _, a, _, element = TYPES[types]
+    rng = np.random.default_rng(seed)
+    k = 32 // element
+    low = 0 if (kind, a) == ("i8", 0) else -3
+    return rng.integers(low, 4, (m, k)), rng.integers(-3, 4, (n, k))
+
+
+def sums(words: np.ndarray, types: str) -> np.ndarray:
+    kind, d = TYPES[types][:2]
+    if kind == "i8":
+        return words.view(np.int32)
+    return words.view(np.float32) if d else (words & 0xFFFF).astype(np.uint16).view(np.float16)
+
+
+SHAPES = [  # m, n, swizzles, transposed
+    (128, 64, (2, 2), (False, False)),
+    (128, 256, (0, 4), (False, False)),
+    (64, 24, (6, 0), (False, False)),
+    (128, 16, (2, 6), (True, True)),
+    (64, 80, (4, 2), (True, True)),
+    (128, 48, (0, 0), (True, True)),
+    (128, 32, (1, 1), (False, False)),
+]
+
+
+def multiply(
+    types: str,
+    m: int,
+    n: int,
+    swizzles: tuple[int, int] = (2, 2),
+    transposed: tuple[bool, bool] = (False, False),
+    keep: bool = False,
+    more: int = 0,
+    **options,
+):
+    """One product, read back as 32x32b; D starts as the input where `keep`. The execution and what D should be."""
+    kind, d, a_code, b_code, element = TYPES[types]
+    a, b = operands(types, m, n)
+    left = Layout(m, element, swizzles[0], transposed[0])
+    right = Layout(n, element, swizzles[1], transposed[1], start=16384)
+    tile = np.zeros(32768, np.uint8)
+    left.put(tile, encoded(a, kind, a_code))
+    right.put(tile, encoded(b, kind, b_code))
+    descriptor = instruction_descriptor(m, n, d, a_code, b_code, transposed, more)
+    number = 1 << (n - 1).bit_length()
+    before = RNG.integers(-20, 21, (number, 128))
+    if d == 0:
+        words = before.astype(np.float16).view(np.uint16).astype(np.uint32)
+    else:
+        words = before.astype(np.float32 if d == 1 else np.int32).view(np.uint32)
+    body = fill(number) + BEFORE + BARRIER + AFTER
+    body += product(descriptor, right.descriptor(), left.descriptor(), keep, kind, **options) + DONE + read(number)
+    result = run(body, tile, words, number)
+    lanes = np.arange(128) if m == 128 else (np.arange(64) // 16 * 32 + np.arange(64) % 16)
+    exact = a @ b.T + (before[:n, lanes].T if keep else 0)
+    return result, lanes, exact, before
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_every_layout_of_both_operands(shape) -> None:
+    m, n, swizzles, transposed = shape
+    result, lanes, exact, before = multiply("f16", m, n, swizzles, transposed)
+    got = sums(outputs(result), "f16")
+    assert np.array_equal(got[:n, lanes].T, exact)
+    others = np.setdiff1d(np.arange(128), lanes)
+    assert np.array_equal(got[n:], before[n:]) and np.array_equal(got[:, others], before[:, others])
+    assert (result.total.tensor_instructions, result.total.tensor_multiply_adds) == (1, m * n * 16)
+
+
+@pytest.mark.parametrize("types", TYPES)
+@pytest.mark.parametrize("keep", [False, True])
+def test_every_type(types: str, keep: bool) -> None:
+    result, lanes, exact, _ = multiply(types, 128, 32, keep=keep)
+    assert np.array_equal(sums(outputs(result)[:32], types)[:, lanes].T, exact)
+
+
+def test_transposed_tf32_lies_in_pieces_of_32_bytes() -> None:
+    result, lanes, exact, _ = multiply("tf32", 128, 64, (1, 1), (True, True))
+    assert np.array_equal(sums(outputs(result), "tf32")[:, lanes].T, exact)
+
+
+def small(m: int = 128, n: int = 16) -> tuple[np.ndarray, str, np.ndarray]:
+    """A tile with operands, the product of them as text (thread 0, D fresh), and what D should be."""
+    a, b = operands("f16", m, n, 3)
+    left, right = Layout(m, 2, 2), Layout(n, 2, 2, start=16384)
+    tile = np.zeros(18432, np.uint8)
+    left.put(tile, a.astype(np.float16))
+    right.put(tile, b.astype(np.float16))
+    return tile, product(instruction_descriptor(m, n), right.descriptor(), left.descriptor()), (a @ b.T).T
+
+
+def test_a_from_tensor_memory() -> None:
+    for m in (64, 128):
+        a, b = operands("f16", m, 16, 4)
+        right = Layout(16, 2, 0)
+        tile = np.zeros(2048, np.uint8)
+        right.put(tile, b.astype(np.float16))
+        lanes = np.arange(128) if m == 128 else (np.arange(64) // 16 * 32 + np.arange(64) % 16)
+        words = np.zeros((64, 128), np.uint32)
+        words[:8, lanes] = np.ascontiguousarray(a.astype(np.float16)).view(np.uint32).T
+        body = fill(64) + BEFORE + BARRIER + AFTER
+        body += product(instruction_descriptor(m, 16), right.descriptor(), "%t", d="%r11").replace(
+            "mov.b64", "add.u32 %r11, %t, 32; mov.b64", 1
+        )
+        body += DONE + "    add.u32 %r9, %own, 32;\n" + load(16, address="%r9") + WAIT_LOAD + put(16)
+        got = sums(outputs(run(body, tile, words, 16)), "f16")
+        assert np.array_equal(got[:, lanes], (a @ b.T).T)
+
+
+def test_64_rows_beside_64_others() -> None:
+    """Two products with m = 64 share their columns: the second starts in lane 16."""
+    tile, text, exact = small(64)
+    second = text.replace("[%t]", "[%r11]").replace("mov.b64", "add.u32 %r11, %t, 0x100000; mov.b64", 1)
+    got = sums(outputs(run(text + second + DONE + read(16), tile, out=16)), "f16")
+    lanes = np.arange(64) // 16 * 32 + np.arange(64) % 16
+    assert np.array_equal(got[:, lanes], exact) and np.array_equal(got[:, lanes + 16], exact)
+
+
+def test_lanes_that_stay_as_they_are_and_a_divided_sum() -> None:
+    result, _, exact, before = multiply("f16", 128, 16, keep=True, rest="{%r0, 0xF0, %r0, 0x80000000}, ")
+    masks = np.array([0, 0xF0, 0, 0x80000000])
+    stays = (masks[np.arange(128) // 32] >> (np.arange(128) % 32) & 1).astype(bool)
+    wanted = np.where(stays, before, exact.T)
+    assert np.array_equal(sums(outputs(result), "f16"), wanted)
+    for types in ("f16", "half sums"):
+        result, _, exact, before = multiply(types, 128, 16, keep=True, scale=2)
+        assert np.array_equal(sums(outputs(result), types), exact.T - before + before / 4)
+
+
+def test_negated_operands_and_saturated_integers() -> None:
+    for more, sign in ((1 << 13, -1), (1 << 14, -1), (3 << 13, 1)):
+        result, _, exact, _ = multiply("e4m3", 128, 16, more=more)
+        assert np.array_equal(sums(outputs(result), "e4m3").T, sign * exact)
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "b", "words"),
+    [
+        (instruction_descriptor(128, 20), 0, "m = 128 and n = 16"),
+        (instruction_descriptor(96, 16), 0, "m = 96 and n = 16, which the tensor core does not have"),
+        (instruction_descriptor(128, 16, a=2), 0, "types that it does not have: 0x08040110"),
+        (instruction_descriptor(128, 16, d=0, a=1), 0, "types that it does not have"),
+        (instruction_descriptor(128, 16), 3 << 61, "matrix descriptor that is not well formed"),
+        (instruction_descriptor(128, 16), 1 << 46, "matrix descriptor that is not well formed"),
+        (instruction_descriptor(128, 16, transposed=(False, True)), 1 << 61, "transposes what it may not"),
+    ],
+)
+def test_descriptors_that_are_none(descriptor: int, b: int, words: str) -> None:
+    right = Layout(16, 2, 0).descriptor() ^ b
+    result = run(product(descriptor, right, Layout(128, 2, 0).descriptor()) + DONE, np.zeros(8192, np.uint8))
+    if "n = 16" in words and "96" not in words:
+        assert result.findings == ()  # n is encoded without its last three bits
+    else:
+        kind, message = finding(result)
+        assert kind is TRAP and words in message
+
+
+# Order: a faulty kernel and the line that makes it right
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2])
+def test_a_result_is_read_when_its_commit_was_waited_for(seed: int | None) -> None:
+    tile, text, exact = small()
+    got = sums(outputs(run(text + DONE + read(16), tile, out=16, seed=seed)), "f16")
+    assert np.array_equal(got, exact)
+
+
+RACE = FindingKind.RACE
+
+
+@pytest.mark.parametrize(
+    ("faulty", "words"),
+    [
+        (read(16), "writes, which may not be done: put tcgen05.commit"),
+        (COMMIT + read(16), "which may not be done: put tcgen05.commit"),
+        (COMMIT + BEFORE + BARRIER + AFTER + read(16), "which may not be done: put tcgen05.commit"),
+        (COMMIT + wait() + read(16), "put tcgen05.fence::after_thread_sync before this line"),
+        (COMMIT + AFTER + wait() + read(16), "put tcgen05.fence::after_thread_sync before this line"),
+    ],
+)
+def test_a_result_that_is_read_too_early(faulty: str, words: str) -> None:
+    tile, text, exact = small()
+    faulty = faulty.replace(read(16), f"    @!%p1 bra OVER;\n{read(16)}OVER:\n")  # by the warp that multiplies
+    result = run(text + faulty + DONE.replace("WAIT", "LATER"), tile, out=16)
+    early = [f for f in result.findings if f.kind is RACE]
+    assert words in early[0].message and len(early) == 1
+    if wait() not in faulty:
+        assert not np.array_equal(
+            sums(result.outputs["out"], "f16")[:, :32], exact[:, :32]
+        )  # it comes as late as it may
+
+
+STORED = take(4) + store(4)
+
+
+FENCED = BEFORE + BARRIER + AFTER
+
+
+@pytest.mark.parametrize(
+    ("faulty", "right", "words"),
+    [
+        (STORED + read(4), STORED + WAIT_STORE + read(4), "put tcgen05.wait::st behind that line"),
+        (
+            fill(16) + load(16) + STORED,
+            fill(16) + load(16) + WAIT_LOAD + STORED,
+            "put tcgen05.wait::ld behind that line",
+        ),
+        (fill(16) + BARRIER, fill(16) + FENCED, "put tcgen05.fence::before_thread_sync behind that line"),
+        (fill(16) + BARRIER + AFTER, fill(16) + FENCED, "put tcgen05.fence::before_thread_sync behind that line"),
+        (fill(16) + BEFORE + BARRIER, fill(16) + FENCED, "put tcgen05.fence::after_thread_sync before this line"),
+        (fill(16), fill(16) + FENCED, "and nothing orders the two"),
+        (
+            fill(16) + load(16) + FENCED,
+            fill(16) + load(16) + WAIT_LOAD + FENCED,
+            "put tcgen05.wait::ld behind that line",
+        ),
+    ],
+)
+def test_order_between_threads(faulty: str, right: str, words: str) -> None:
+    tile, text, exact = small()
+    for body, fault in ((faulty, True), (right, False)):
+        between = "" if right.endswith(FENCED) else WAIT_STORE + FENCED
+        result = run(body + between + text + DONE + read(16), tile, np.zeros((16, 128), np.uint32), 16)
+        assert np.array_equal(sums(result.outputs["out"], "f16"), exact)
+        assert all(f.kind is RACE for f in result.findings)
+        assert any(words in f.message for f in result.findings) is fault
+
+
+def test_what_a_product_reads_of_shared_memory() -> None:
+    tile, text, exact = small()
+    overwrite = "    st.shared.v4.b32 [%r2], {%r0, %r0, %r0, %r0};\n"
+    faulty = run(text + COMMIT + BARRIER + overwrite + wait() + AFTER + read(16), tile, out=16)
+    kind, message = finding(faulty)
+    assert kind is RACE and "which the tensor core may still be reading for an earlier product" in message
+    assert not np.array_equal(sums(faulty.outputs["out"], "f16"), exact)
+    right = run(text + DONE + overwrite + read(16), tile, out=16)
+    assert np.array_equal(sums(outputs(right), "f16"), exact)
+    kind, message = finding(
+        run(text + DONE + read(16), tile, out=16, start=START.replace("    fence.proxy.async;\n", ""))
+    )
+    assert kind is RACE and "with no fence.proxy.async in between" in message
+
+
+def test_a_block_that_ends_too_early() -> None:
+    tile, text, _ = small()
+    result = run(text, tile)
+    assert [f.kind for f in result.findings] == [RACE, RACE]
+    assert "deallocates tensor memory that an earlier instruction writes" in result.findings[0].message
+    assert "may not be done when the block ends: put tcgen05.commit" in result.findings[1].message
+    assert run(text + COMMIT + wait(), tile).findings == ()
+
+
+def test_sums_that_go_on_from_nothing() -> None:
+    tile, text, _ = small()
+    kind, message = finding(run(text.replace("%p4, 0, 0", "%p4, 1, 0") + DONE, tile))
+    assert kind is FindingKind.UNINITIALISED and "column 0 of tensor memory from lane 0 on" in message
+
+
+def test_a_product_of_which_another_one_reads_the_result() -> None:
+    """D of one as A of another has to be waited for; the accumulator of the next product has not."""
+    tile, text, exact = small()
+    again = text.replace("%p4, 0, 0", "%p4, 1, 0")
+    assert np.array_equal(sums(outputs(run(text + again + DONE + read(16), tile, out=16)), "f16"), 2 * exact)
+    right = Layout(16, 2, 2, start=16384).descriptor()
+    second = product(instruction_descriptor(128, 16), right, "%t", d="%r11").replace(
+        "mov.b64", "add.u32 %r11, %t, 32; mov.b64", 1
+    )
+    kind, message = finding(run(text + second + DONE, tile))
+    assert kind is RACE and "reads tensor memory that an earlier" in message and "may not be done" in message
+    assert run(text + DONE + second + COMMIT + wait("AGAIN", 1), tile).findings == ()
+
+
+def test_a_commit_tells_the_barriers_of_a_cluster() -> None:
+    tile, text, exact = small()
+    commit = COMMIT.replace("cluster.b64 [bar]", "cluster.multicast::cluster.b64 [bar], %h1")
+    got = outputs(run("    mov.b16 %h1, 1;\n" + text + commit + wait() + AFTER + read(16), tile, out=16))
+    assert np.array_equal(sums(got, "f16"), exact)
+
+
+@pytest.mark.parametrize("target", ["sm_100", "sm_120a"])
+def test_other_targets_have_no_tensor_memory(target: str) -> None:
+    with pytest.raises(
+        PlanError, match=rf"uses tcgen05, which is not part of the target {target}: compile for sm_100a"
+    ):
+        run("", target=target)
+    kind, message = finding(run("", target="sm_90a"))
+    assert kind is FindingKind.UNSUPPORTED and "needs sm_100, which has tcgen05.alloc.cta_group::1" in message
+
+
+@pytest.mark.processes
+def test_ptxas_takes_what_these_tests_run() -> None:
+    _, text, _ = small()
+    bodies = [fill(128) + load(registers, f"{shape}.x{number}") + WAIT_LOAD for shape, number, registers in FORMS]
+    bodies += [load(4, "32x32b.x{}.pack::16b"), store(4, "16x128b.x2.unpack::16b"), text + DONE + read(16), ANOTHER]
+    bodies += [f"tcgen05.ld.sync.aligned.16x32bx2.x4.b32 {names(200, 4)}, [%own], 20;"]
+    bodies += [text.replace("kind::f16", f"kind::{kind}") for kind in ("tf32", "f8f6f4", "i8")]
+    bodies += [text.replace("%p4;", "{%r0, %r0, %r0, %r0}, %p4, 2;"), text.replace("%d1, %d2", "[%t], %d2")]
+    for body in bodies:
+        done = assembler.run(kernel(body), "sm_100a", 60)
+        assert done.image, done.log

@@ -1,0 +1,97 @@
+"""Where tensor memory lies in the interpreter's memory, and the records of the instructions on it (tcgen05).
+
+An OP_TENSOR_MEMORY, which a warp executes together, has its action in X3 and the member mask in X2:
+
+    ld, st           SRC_A the address, IMM the columns from the first half to the second (16x32bx2), X0 the shape,
+                     X1 registers, X5 1 if 16-bit elements of two columns share a register, X7 the OP_ROWS records in
+                     front, which name the registers
+    alloc            SRC_A the shared address of the result with offset IMM, X5 1 if it is generic, SRC_B columns
+    dealloc          SRC_A the address, SRC_B columns
+    relinquish, wait nothing else
+
+An OP_TENSOR_CORE, which each thread executes for itself:
+
+    mma              SRC_A the address of D, SRC_B A's descriptor or address, SRC_C B's descriptor, X0 the instruction
+                     descriptor, X1 the predicate enable-input-d, IMM by what power of two D is divided, X7 the form;
+                     the OP_ROWS record in front names the lanes that stay as they are in SRC_A, SRC_B, SRC_C, X0
+    commit           SRC_A the mbarrier's address with offset IMM, X5 1 if it is generic, SRC_B the mask of a multicast
+    fences           nothing else
+
+All offsets in a block's state are in int64 units.
+"""
+
+from __future__ import annotations
+
+LANES_OF_MEMORY, COLUMNS = 128, 512
+WORD = 4  # bytes of a column in a lane
+UNIT = 32  # columns that are allocated together, at least
+UNITS = COLUMNS // UNIT
+WARP_LANES = 32  # lanes of tensor memory that a warp can access: those of its number modulo 4
+HALVES, HALF_LANES = 8, 16  # the search for hazards looks at 16 lanes of a column at a time
+
+TM_ALLOC, TM_DEALLOC, TM_RELINQUISH, TM_LOAD, TM_STORE, TM_WAIT_LOAD, TM_WAIT_STORE = range(7)
+TC_PRODUCT, TC_COMMIT, TC_FENCE_BEFORE, TC_FENCE_AFTER, TC_COPY, TC_SHIFT = range(6)
+SHAPE_32X32B, SHAPE_16X64B, SHAPE_16X128B, SHAPE_16X256B, SHAPE_16X32BX2 = range(5)
+
+# The form of an mma: flags, and its kind above them
+FORM_A_MEMORY, FORM_MASKED = 1, 2  # A lies in tensor memory; some lanes stay as they are
+FORM_KIND_SHIFT = 8
+KIND_F16, KIND_TF32, KIND_F8F6F4, KIND_I8 = range(4)
+
+# A block's state
+(
+    T_TAKEN,  # a mask of units that are allocated
+    T_FREED,  # of units that have been, and are not
+    T_RELINQUISHED,  # 1: the block may allocate no more
+    T_SMALLEST,  # columns of the last allocation, 0: there was none
+    T_FIRST,  # the number of the first operation in the queue: as many have been done
+    T_ISSUED,  # how many operations have been issued
+) = range(6)
+T_SIZES = 6  # columns of the allocation that begins at each unit, 0: none does
+T_PCS = T_SIZES + UNITS  # of the alloc that made it
+T_OWNERS = T_PCS + UNITS  # the warp that did
+T_WAITERS = T_OWNERS + UNITS  # for each warp: the columns that it waits for (0: it does not), the address, the pc
+WAITER_FIELDS = 3
+WARPS = 32  # of a block, at most
+T_PENDING = T_WAITERS + WARPS * WAITER_FIELDS  # for each warp: accesses that it has not waited for
+PENDING = 64
+P_WRITES, P_HALVES, P_COLUMN, P_COLUMNS, P_FIELDS = range(5)
+PENDING_FIELDS = 1 + PENDING * P_FIELDS
+T_QUEUE = T_PENDING + WARPS * PENDING_FIELDS  # a ring of operations
+QUEUE = 256
+(
+    O_ACTION, O_WARP, O_LANE, O_PC, O_MOMENT, O_FORM, O_D, O_A, O_B, O_DESCRIPTOR, O_KEEP, O_SHIFT, O_MASK,
+) = range(13)  # fmt: skip
+O_FIELDS = O_MASK + 4
+T_DATA = T_QUEUE + QUEUE * O_FIELDS  # lane by lane
+T_CELLS = T_DATA + LANES_OF_MEMORY * COLUMNS * WORD // 8
+# What the sanitizer keeps of 16 lanes of a column, in int32 units: the pc, warp of the cluster plus 1 and clock of the
+# last write and of the last read, and what they were; X_VALID: written.
+X_VALID, X_WRITER, X_WRITE_CLOCK, X_WRITE_PC, X_WRITE_KIND, X_READER, X_READ_CLOCK, X_READ_PC, X_READ_KIND = range(9)
+X_FIELDS = 10
+T_AFTER = T_CELLS + HALVES * COLUMNS * X_FIELDS // 2  # see order.py: rows of int32, two for each warp of the block
+
+BY_LOAD, BY_STORE, BY_PRODUCT, BY_OPERAND, BY_COPY, BY_FREEING = range(1, 7)
+NEVER = 1 << 30  # the clock of an access that its warp has not waited for
+
+# Why a fault: F_EXTRA
+PLACE_LANES, PLACE_BEYOND, PLACE_FREED, PLACE_ADDRESSES = range(4)
+ORDER_COMMIT, ORDER_AFTER, ORDER_BEFORE, ORDER_SYNC, ORDER_WAIT_LOAD, ORDER_WAIT_STORE, ORDER_LEFT = range(1, 8)
+ORDER_FREEING = 16  # beside these: the later access deallocates
+(
+    RULE_SIZE,
+    RULE_GROWS,
+    RULE_RELINQUISHED,
+    RULE_NOT_ALLOCATED,
+    RULE_LEFT,
+    RULE_STARVED,
+    RULE_SHAPE,
+    RULE_TYPES,
+    RULE_DESCRIPTOR,
+    RULE_ALIGNMENT,
+) = range(10)
+
+
+def state_bytes(cluster_warps: int) -> int:
+    """The size of a block's state."""
+    return 8 * T_AFTER + 2 * 4 * WARPS * cluster_warps

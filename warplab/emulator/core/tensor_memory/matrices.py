@@ -1,0 +1,160 @@
+"""Operands of tcgen05.mma in shared and in tensor memory, and its two kinds of descriptor.
+
+A shared-memory descriptor has, beside what wgmma's has (see tensor/descriptors.py), a constant and another code of the
+swizzle:
+
+    bits 46-48  1                        bits 61-63  swizzle: 0 none, 1 128 bytes in pieces of 32, 2 128 bytes,
+    bits 53-60  0                                    4 64 bytes, 6 32 bytes
+
+(PTX ISA, "Shared memory descriptor", "Canonical Layouts" of tcgen05; CUTLASS, mma_sm100_desc.hpp.) The absolute leading
+offset of sm_103a (bit 52) is not modelled.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warplab.emulator.core.state.faults import compiled
+from warplab.emulator.core.state.layout import M_SHARED, M_SHARED_BYTES, SHARED_BASE
+from warplab.emulator.core.state.raw import get, load_u8, load_u16, load_u32
+from warplab.emulator.core.state.tensor_layout import HALF_LANES, WARP_LANES, WORD
+from warplab.emulator.core.tensor_memory.places import column_of, host_of, lane_of
+
+PIECE_BYTES = 16
+_FIELD = 0x3FFF
+_ADDRESS_MASK = (1 << 18) - 1
+_CONSTANTS = (7 << 46) | (0xFF << 53)
+_ABSOLUTE = 1 << 52
+SWIZZLE_NONE, SWIZZLE_128_BY_32, SWIZZLE_128, SWIZZLE_64, SWIZZLE_32 = 0, 1, 2, 4, 6
+
+
+@compiled
+def swizzle_of(descriptor):
+    """The code of a descriptor's swizzle."""
+    return (descriptor >> 61) & 7
+
+
+@compiled
+def well_formed(descriptor, transposed, element):
+    """Has a descriptor its constants and a swizzle that the major-ness of `element` bytes allows?"""
+    swizzle = swizzle_of(descriptor)
+    if descriptor & _CONSTANTS != 1 << 46 or descriptor & _ABSOLUTE or swizzle in (3, 5, 7):
+        return False
+    if transposed:
+        return (swizzle == SWIZZLE_128_BY_32) == (element == 4)
+    return True
+
+
+@compiled
+def _pieces(swizzle):
+    """How many pieces a line of the pattern has."""
+    if swizzle == SWIZZLE_NONE:
+        return np.int64(1)
+    if swizzle == SWIZZLE_32:
+        return np.int64(2)
+    return np.int64(4) if swizzle == SWIZZLE_64 else np.int64(8)
+
+
+@compiled
+def element_address(descriptor, transposed, element, row, k):
+    """The shared address of an element of A or of B transposed; `element` in bytes, `k` in elements."""
+    start = (descriptor & _FIELD) << 4
+    leading = ((descriptor >> 16) & _FIELD) << 4
+    stride = ((descriptor >> 32) & _FIELD) << 4
+    swizzle = swizzle_of(descriptor)
+    pieces = _pieces(swizzle)
+    if transposed:
+        byte = row * element
+        group, within = byte // PIECE_BYTES, byte % PIECE_BYTES
+        if swizzle == SWIZZLE_NONE:
+            address = start + group * stride + k % 8 * PIECE_BYTES + k // 8 * leading
+        else:
+            lines = np.int64(4) if swizzle == SWIZZLE_128_BY_32 else np.int64(8)
+            address = start + group // pieces * leading + k // lines * stride
+            address += group % pieces * PIECE_BYTES + k % lines * pieces * PIECE_BYTES
+    else:
+        byte = k * element
+        part, within = byte // PIECE_BYTES, byte % PIECE_BYTES
+        step = leading if swizzle == SWIZZLE_NONE else np.int64(PIECE_BYTES)
+        address = start + row % 8 * pieces * PIECE_BYTES + row // 8 * stride + part * step
+    address &= _ADDRESS_MASK
+    number = (address >> 7) - ((descriptor >> 49) & 7)
+    if swizzle == SWIZZLE_128_BY_32:
+        address ^= (number & 3) << 5
+    else:
+        address ^= (number & (pieces - 1)) << 4
+    return address + within
+
+
+@compiled
+def inside(m, address, size):
+    """Do some bytes lie in the block's shared memory?"""
+    return address >= SHARED_BASE and address + size <= get(m, M_SHARED_BYTES)
+
+
+@compiled
+def _element(place, element):
+    if element == 1:
+        return np.uint32(load_u8(place))
+    if element == 2:
+        return np.uint32(load_u16(place))
+    return load_u32(place)
+
+
+@compiled
+def gather_shared(m, matrix, descriptor, transposed, element, flip):
+    """Elements [row, k] of a matrix in shared memory; what lies outside counts as zero. `flip` is XORed into each."""
+    rows, depth = matrix.shape
+    shared = get(m, M_SHARED)
+    for row in range(rows):
+        for k in range(depth):
+            address = element_address(descriptor, transposed, element, row, k)
+            word = _element(shared + address, element) if inside(m, address, element) else np.uint32(0)
+            matrix[row, k] = word ^ flip
+
+
+@compiled
+def gather_packed(m, matrix, descriptor, bits, flip):
+    """The same of 4 or 6 bits, K-major: sixteen elements side by side at the start of each piece, then padding."""
+    rows, depth = matrix.shape
+    shared = get(m, M_SHARED)
+    for row in range(rows):
+        for k in range(depth):
+            piece = element_address(descriptor, False, np.int64(1), row, k // PIECE_BYTES * PIECE_BYTES)
+            first = k % PIECE_BYTES * bits
+            word = np.uint32(0)
+            if inside(m, piece, PIECE_BYTES):
+                word = np.uint32(load_u16(shared + piece + first // 8)) >> np.uint32(first % 8)
+            matrix[row, k] = (word & np.uint32((1 << bits) - 1)) ^ flip
+
+
+@compiled
+def lane_of_row(rows, first, row):
+    """The lane of tensor memory that a row of A or D lies in: 64 rows take 16 lanes of each warp's 32."""
+    if rows == 4 * HALF_LANES:
+        return first + row // HALF_LANES * WARP_LANES + row % HALF_LANES
+    return first + row
+
+
+@compiled
+def halves_of(rows, first):
+    """The halves that the rows of a matrix lie in, as a mask."""
+    if rows == 4 * HALF_LANES:
+        return np.int64(0xAA) if first else np.int64(0x55)
+    return np.int64(0xFF)
+
+
+@compiled
+def gather_memory(m, matrix, address, element, flip):
+    """Elements [row, k] of A in tensor memory, packed into its words."""
+    rows, depth = matrix.shape
+    for row in range(rows):
+        place = host_of(m, lane_of_row(rows, lane_of(address), row), column_of(address))
+        for k in range(depth):
+            matrix[row, k] = _element(place + k * element, element) ^ flip
+
+
+@compiled
+def words_of(depth, element):
+    """Columns that A takes in tensor memory."""
+    return depth * element // WORD

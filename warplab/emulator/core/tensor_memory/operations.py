@@ -1,0 +1,217 @@
+"""What threads ask of the tensor core: a queue for each block, done as late as its commits allow.
+
+A commit is an event of the cluster (asynchronous/events.py): when it happens, all that the queue holds up to it is
+done in the order of issue, and its mbarriers hear of it. What no commit tracks is done when the block ends.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warplab.emulator.core.asynchronous.events import new_event
+from warplab.emulator.core.asynchronous.mbarriers import change, usable
+from warplab.emulator.core.memory.clocks import own_clock, pass_moment, release_at
+from warplab.emulator.core.memory.cluster_memory import mapped, offset_of
+from warplab.emulator.core.state.faults import compiled, report
+from warplab.emulator.core.state.layout import (
+    E_0,
+    E_LANE,
+    E_MACHINE,
+    E_PC,
+    E_WARP,
+    EVENT_TENSOR,
+    FAULT_TENSOR_ORDER,
+    IMM,
+    M_SHARED_WINDOW,
+    M_TENSOR,
+    RECORD_BYTES,
+    SRC_A,
+    SRC_B,
+    SRC_C,
+    X0,
+    X1,
+    X3,
+    X5,
+    X7,
+)
+from warplab.emulator.core.state.random_order import is_random, random_below
+from warplab.emulator.core.state.raw import (
+    field,
+    get,
+    increase,
+    load_i64,
+    load_u16,
+    load_u32,
+    operand,
+    put,
+    trailing_zeros32,
+)
+from warplab.emulator.core.state.tensor_layout import (
+    FORM_A_MEMORY,
+    FORM_MASKED,
+    O_A,
+    O_ACTION,
+    O_B,
+    O_D,
+    O_DESCRIPTOR,
+    O_FIELDS,
+    O_FORM,
+    O_KEEP,
+    O_LANE,
+    O_MASK,
+    O_MOMENT,
+    O_PC,
+    O_SHIFT,
+    O_WARP,
+    ORDER_LEFT,
+    QUEUE,
+    T_FIRST,
+    T_ISSUED,
+    T_QUEUE,
+    TC_COMMIT,
+    TC_FENCE_AFTER,
+    TC_FENCE_BEFORE,
+    TC_PRODUCT,
+)
+from warplab.emulator.core.tensor_memory.order import fence_after, fence_before, release_done
+from warplab.emulator.core.tensor_memory.product import accept_product, make_product
+
+_MBARRIER, _MASK, _MOMENT, _UP_TO = range(E_0, E_0 + 4)
+_MASK_SLOTS = np.array([SRC_A, SRC_B, SRC_C, X0], np.int64)
+
+
+@compiled
+def _operation(m, number):
+    """Where the number-th operation is that the block has issued."""
+    return get(m, M_TENSOR) + 8 * (T_QUEUE + number % QUEUE * O_FIELDS)
+
+
+@compiled
+def _do_first(m):
+    """Do the oldest operation of the queue."""
+    tensor = get(m, M_TENSOR)
+    make_product(m, _operation(m, get(tensor, T_FIRST)))
+    increase(tensor, T_FIRST, 1)
+
+
+@compiled
+def _do_some(m):
+    """In a seeded run: do some of the oldest operations early."""
+    tensor = get(m, M_TENSOR)
+    if is_random(m):
+        while get(tensor, T_FIRST) < get(tensor, T_ISSUED) and random_below(m, 3) == 0:
+            _do_first(m)
+
+
+@compiled
+def _word(frame, constants, record, slot, lane):
+    return np.int64(load_u32(operand(frame, constants, record, slot) + 4 * lane))
+
+
+@compiled
+def _read_product(frame, constants, record, lane, operation):
+    form = field(record, X7)
+    put(operation, O_FORM, form)
+    put(operation, O_D, _word(frame, constants, record, SRC_A, lane))
+    if form & FORM_A_MEMORY:
+        put(operation, O_A, _word(frame, constants, record, SRC_B, lane))
+    else:
+        put(operation, O_A, load_i64(operand(frame, constants, record, SRC_B) + 8 * lane))
+    put(operation, O_B, load_i64(operand(frame, constants, record, SRC_C) + 8 * lane))
+    put(operation, O_DESCRIPTOR, _word(frame, constants, record, X0, lane))
+    put(operation, O_KEEP, np.int64(load_u32(operand(frame, constants, record, X1)) >> np.uint32(lane)) & 1)
+    put(operation, O_SHIFT, field(record, IMM))
+    if form & FORM_MASKED:
+        for part in range(4):
+            put(operation, O_MASK + part, _word(frame, constants, record - RECORD_BYTES, _MASK_SLOTS[part], lane))
+
+
+@compiled
+def _issue(m, warp, frame, constants, record, pc, lane, moment):
+    """A thread asks for an operation."""
+    tensor = get(m, M_TENSOR)
+    if get(tensor, T_ISSUED) - get(tensor, T_FIRST) == QUEUE:
+        _do_first(m)
+    operation = _operation(m, get(tensor, T_ISSUED))
+    put(operation, O_ACTION, field(record, X3))
+    put(operation, O_WARP, warp)
+    put(operation, O_LANE, lane)
+    put(operation, O_PC, pc)
+    put(operation, O_MOMENT, moment)
+    _read_product(frame, constants, record, lane, operation)
+    if accept_product(m, operation):
+        increase(tensor, T_ISSUED, 1)
+
+
+@compiled
+def _commit(m, warp, frame, constants, record, pc, lane, moment):
+    """tcgen05.commit of a thread."""
+    address = load_i64(operand(frame, constants, record, SRC_A) + 8 * lane) + field(record, IMM)
+    address -= get(m, M_SHARED_WINDOW) if field(record, X5) else np.int64(0)
+    mask = np.int64(0)
+    if field(record, SRC_B):
+        mask = np.int64(load_u16(operand(frame, constants, record, SRC_B) + 2 * lane))
+    if mask == 0 and not usable(m, address, pc, warp, lane):
+        return
+    event = new_event(m, EVENT_TENSOR, warp, lane, pc)
+    put(event, _MBARRIER, address)
+    put(event, _MASK, mask)
+    put(event, _MOMENT, moment)
+    put(event, _UP_TO, get(get(m, M_TENSOR), T_ISSUED))
+
+
+@compiled
+def ask_core(m, warp, frame, constants, record, pc, mask):
+    """An instruction that each active thread executes for itself."""
+    action = field(record, X3)
+    if action == TC_FENCE_BEFORE:
+        fence_before(m, warp)
+        return
+    if action == TC_FENCE_AFTER:
+        fence_after(m, warp)
+        return
+    moment = own_clock(m, warp)
+    _do_some(m)
+    rest = np.uint32(mask)
+    while rest:
+        lane = np.int64(trailing_zeros32(rest))
+        rest &= rest - np.uint32(1)
+        if action == TC_COMMIT:
+            _commit(m, warp, frame, constants, record, pc, lane, moment)
+        elif action == TC_PRODUCT:
+            _issue(m, warp, frame, constants, record, pc, lane, moment)
+    pass_moment(m, warp)
+
+
+@compiled
+def _arrive(m, warp, mbarrier, moment, pc, lane):
+    if usable(m, mbarrier, pc, warp, lane):
+        release_at(m, warp, mbarrier, moment)
+        release_done(m, warp, mbarrier, moment)
+        change(m, warp, mbarrier, np.int64(1), np.int64(0), np.int64(0), pc, lane)
+
+
+@compiled
+def complete_commit(event):
+    """What a commit tracks is done, and its mbarriers hear of it."""
+    m, warp, lane, pc = get(event, E_MACHINE), get(event, E_WARP), get(event, E_LANE), get(event, E_PC)
+    tensor = get(m, M_TENSOR)
+    while get(tensor, T_FIRST) < get(event, _UP_TO):
+        _do_first(m)
+    mbarrier, mask, moment = get(event, _MBARRIER), get(event, _MASK), get(event, _MOMENT)
+    if mask == 0:
+        _arrive(m, warp, mbarrier, moment, pc, lane)
+    for rank in range(16):
+        if mask >> rank & 1:
+            _arrive(m, warp, mapped(m, rank, offset_of(mbarrier)), moment, pc, lane)
+
+
+@compiled
+def end_operations(m):
+    """The block has ended: report what may not be done yet, and do it."""
+    tensor = get(m, M_TENSOR)
+    while get(tensor, T_FIRST) < get(tensor, T_ISSUED):
+        operation = _operation(m, get(tensor, T_FIRST))
+        pc, warp, lane = get(operation, O_PC), get(operation, O_WARP), get(operation, O_LANE)
+        report(m, FAULT_TENSOR_ORDER, pc, warp, lane, get(operation, O_D), 1, 1, -1, 0, ORDER_LEFT)
+        _do_first(m)

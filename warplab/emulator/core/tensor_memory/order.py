@@ -1,0 +1,309 @@
+"""The search for hazards in tensor memory: is an access ordered behind those before it?
+
+Every access is asynchronous. A warp's loads and stores are done when it has waited for them (tcgen05.wait), what the
+tensor core does when a commit has reported it to an mbarrier that was waited for. Between threads the order takes a
+tcgen05.fence::before_thread_sync, a synchronisation and a tcgen05.fence::after_thread_sync; a commit stands for the
+first. (PTX ISA, "Memory Consistency Model for 5th generation of TensorCore operations".)
+
+Vector clocks (see shadow.py) have two further parts for this: up to which clock of each warp a fence::before has come,
+and up to which its operations are known to be done. Synchronisation passes both on. What fence::after makes of them, a
+row for each warp, is its own. Two operations of the tensor core by one thread are in order, but for one that reads as
+A what the other makes; the ISA promises less: it leaves open a copy behind a product.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warplab.emulator.core.memory.clocks import clock_of, mbarrier_clocks, own_clock, pass_moment
+from warplab.emulator.core.state.faults import compiled, report
+from warplab.emulator.core.state.layout import (
+    FAULT_TENSOR_ORDER,
+    FAULT_TENSOR_UNWRITTEN,
+    M_CLOCK_COLUMNS,
+    M_CLOCKS,
+    M_CLUSTER_WARPS,
+    M_FIRST_WARP,
+    M_SHARED_SHADOW,
+    M_TENSOR,
+)
+from warplab.emulator.core.state.raw import get, increase, load_i32, put, store_i32
+from warplab.emulator.core.state.tensor_layout import (
+    BY_FREEING,
+    BY_LOAD,
+    BY_OPERAND,
+    BY_PRODUCT,
+    BY_STORE,
+    COLUMNS,
+    HALVES,
+    NEVER,
+    ORDER_AFTER,
+    ORDER_BEFORE,
+    ORDER_COMMIT,
+    ORDER_FREEING,
+    ORDER_SYNC,
+    ORDER_WAIT_LOAD,
+    ORDER_WAIT_STORE,
+    P_COLUMN,
+    P_COLUMNS,
+    P_FIELDS,
+    P_HALVES,
+    P_WRITES,
+    PENDING,
+    PENDING_FIELDS,
+    T_AFTER,
+    T_CELLS,
+    T_PENDING,
+    WARPS,
+    X_FIELDS,
+    X_READ_CLOCK,
+    X_READ_KIND,
+    X_READ_PC,
+    X_READER,
+    X_VALID,
+    X_WRITE_CLOCK,
+    X_WRITE_KIND,
+    X_WRITE_PC,
+    X_WRITER,
+)
+
+
+@compiled
+def _cell(m, half, column):
+    return get(m, M_TENSOR) + 8 * T_CELLS + 4 * X_FIELDS * (half * COLUMNS + column)
+
+
+@compiled
+def _fenced(m):
+    """The column of a row of clocks where those start that a fence::before has followed."""
+    return get(m, M_CLOCK_COLUMNS) - 2 * get(m, M_CLUSTER_WARPS)
+
+
+@compiled
+def _done(m):
+    """The column where those start up to which operations of the tensor core are known to be done."""
+    return get(m, M_CLOCK_COLUMNS) - get(m, M_CLUSTER_WARPS)
+
+
+@compiled
+def _known(m, warp, column):
+    """An element of a warp's row of clocks."""
+    return clock_of(get(m, M_CLOCKS), get(m, M_CLOCK_COLUMNS), get(m, M_FIRST_WARP) + warp, column)
+
+
+@compiled
+def _after(m, warp, part):
+    """What a warp's last fence::after has made of the clocks fenced (0) or done (1): int32 for each of the cluster."""
+    warps = get(m, M_CLUSTER_WARPS)
+    return get(m, M_TENSOR) + 8 * T_AFTER + 4 * (part * WARPS + warp) * warps
+
+
+@compiled
+def clear_after(m):
+    """No warp has fenced anything, as at the start of a block."""
+    for place in range(2 * WARPS * get(m, M_CLUSTER_WARPS)):
+        store_i32(_after(m, np.int64(0), 0) + 4 * place, np.int32(0))
+
+
+# Fences
+
+
+@compiled
+def fence_before(m, warp):
+    """tcgen05.fence::before_thread_sync."""
+    if get(m, M_SHARED_SHADOW):
+        me = get(m, M_FIRST_WARP) + warp
+        row = get(m, M_CLOCKS) + 4 * me * get(m, M_CLOCK_COLUMNS)
+        store_i32(row + 4 * (_fenced(m) + me), np.int32(own_clock(m, warp)))
+        pass_moment(m, warp)
+
+
+@compiled
+def fence_after(m, warp):
+    """tcgen05.fence::after_thread_sync."""
+    if get(m, M_SHARED_SHADOW):
+        for part in range(2):
+            first, after = _done(m) if part else _fenced(m), _after(m, warp, part)
+            for other in range(get(m, M_CLUSTER_WARPS)):
+                store_i32(after + 4 * other, np.int32(_known(m, warp, first + other)))
+
+
+@compiled
+def release_done(m, warp, mbarrier, moment):
+    """At an mbarrier: all that a warp asked of the tensor core until its clock was `moment` is done."""
+    if get(m, M_SHARED_SHADOW):
+        me, kept = get(m, M_FIRST_WARP) + warp, mbarrier_clocks(m, mbarrier)
+        for first in (_fenced(m), _done(m)):
+            place = kept + 4 * (first + me)
+            store_i32(place, max(load_i32(place), np.int32(moment)))
+
+
+# Checks
+
+
+@compiled
+def _hazard(m, warp, author, clock, kind, mine):
+    """What is missing between an earlier access and one of a warp's now; 0: nothing. `author`: 0 if there was none."""
+    other, me = author - 1, get(m, M_FIRST_WARP) + warp
+    if author == 0:
+        return np.int64(0)
+    if kind in (BY_LOAD, BY_STORE):
+        if clock == NEVER:
+            return np.int64(ORDER_WAIT_LOAD if kind == BY_LOAD else ORDER_WAIT_STORE)
+        if other == me:
+            return np.int64(0)
+    else:
+        if clock <= np.int64(load_i32(_after(m, warp, 1) + 4 * other)):
+            return np.int64(0)
+        done = clock <= _known(m, warp, _done(m) + other)
+        if mine == BY_FREEING:
+            return np.int64(0) if done else np.int64(ORDER_COMMIT)
+        if mine in (BY_LOAD, BY_STORE) or mine == BY_OPERAND and kind == BY_PRODUCT:
+            return np.int64(ORDER_AFTER) if done else np.int64(ORDER_COMMIT)
+        if other == me:
+            return np.int64(0)
+    synchronised = clock <= _known(m, warp, other)
+    if mine == BY_FREEING:
+        return np.int64(0) if synchronised else np.int64(ORDER_SYNC)
+    if clock <= np.int64(load_i32(_after(m, warp, 0) + 4 * other)):
+        return np.int64(0)
+    if clock <= _known(m, warp, _fenced(m) + other):
+        return np.int64(ORDER_AFTER)
+    return np.int64(ORDER_BEFORE) if synchronised else np.int64(ORDER_SYNC)
+
+
+@compiled
+def _check(m, warp, cell, mine, writes, address, pc, lane):
+    """Report what is missing before an access to a cell; True if there was something."""
+    author, clock = np.int64(load_i32(cell + 4 * X_WRITER)), np.int64(load_i32(cell + 4 * X_WRITE_CLOCK))
+    hazard = _hazard(m, warp, author, clock, np.int64(load_i32(cell + 4 * X_WRITE_KIND)), mine)
+    other, earlier = np.int64(load_i32(cell + 4 * X_WRITE_PC)), 1
+    if hazard == 0 and writes:
+        author, clock = np.int64(load_i32(cell + 4 * X_READER)), np.int64(load_i32(cell + 4 * X_READ_CLOCK))
+        hazard = _hazard(m, warp, author, clock, np.int64(load_i32(cell + 4 * X_READ_KIND)), mine)
+        other, earlier = np.int64(load_i32(cell + 4 * X_READ_PC)), 0
+    if hazard == 0:
+        return False
+    extra = hazard | (ORDER_FREEING if mine == BY_FREEING else 0)
+    report(m, FAULT_TENSOR_ORDER, pc, warp, lane, address, earlier, writes, other, 0, extra)
+    return True
+
+
+@compiled
+def read_cells(m, warp, halves, address, column, count, kind, pc, lane):
+    """Check and note that `count` columns of some halves (a mask) are read by a warp, from now on until waited for."""
+    if get(m, M_SHARED_SHADOW) == 0:
+        return
+    me, clock = get(m, M_FIRST_WARP) + warp, NEVER if kind == BY_LOAD else own_clock(m, warp)
+    quiet = False
+    for half in range(HALVES):
+        if halves >> half & 1:
+            for at in range(column, column + count):
+                cell = _cell(m, half, at)
+                if not quiet and load_i32(cell + 4 * X_VALID) == 0:
+                    report(m, FAULT_TENSOR_UNWRITTEN, pc, warp, lane, address, at, 0, -1, 0, half)
+                    quiet = True
+                quiet = quiet or _check(m, warp, cell, kind, 0, address, pc, lane)
+                store_i32(cell + 4 * X_READER, np.int32(me + 1))
+                store_i32(cell + 4 * X_READ_CLOCK, np.int32(clock))
+                store_i32(cell + 4 * X_READ_PC, np.int32(pc))
+                store_i32(cell + 4 * X_READ_KIND, np.int32(kind))
+    if kind == BY_LOAD:
+        _note_pending(m, warp, 0, halves, column, count)
+
+
+@compiled
+def check_written(m, warp, halves, address, column, count, pc, lane):
+    """Report sums that a product goes on from though nothing has written them."""
+    if get(m, M_SHARED_SHADOW):
+        for half in range(HALVES):
+            for at in range(column, column + count):
+                if halves >> half & 1 and load_i32(_cell(m, half, at) + 4 * X_VALID) == 0:
+                    report(m, FAULT_TENSOR_UNWRITTEN, pc, warp, lane, address, at, 0, -1, 0, half)
+                    return
+
+
+@compiled
+def write_cells(m, warp, halves, address, column, count, kind, pc, lane):
+    """Check and note that `count` columns of some halves (a mask) are written by a warp."""
+    if get(m, M_SHARED_SHADOW) == 0:
+        return
+    me, clock = get(m, M_FIRST_WARP) + warp, NEVER if kind == BY_STORE else own_clock(m, warp)
+    quiet = False
+    for half in range(HALVES):
+        if halves >> half & 1:
+            for at in range(column, column + count):
+                cell = _cell(m, half, at)
+                quiet = quiet or _check(m, warp, cell, kind, 1, address, pc, lane)
+                store_i32(cell + 4 * X_VALID, np.int32(1))
+                store_i32(cell + 4 * X_WRITER, np.int32(me + 1))
+                store_i32(cell + 4 * X_WRITE_CLOCK, np.int32(clock))
+                store_i32(cell + 4 * X_WRITE_PC, np.int32(pc))
+                store_i32(cell + 4 * X_WRITE_KIND, np.int32(kind))
+                store_i32(cell + 4 * X_READER, np.int32(0))
+    if kind == BY_STORE:
+        _note_pending(m, warp, 1, halves, column, count)
+
+
+@compiled
+def free_cells(m, warp, address, column, count, pc, lane):
+    """Check that nobody uses columns that are deallocated, and forget what is in them."""
+    quiet = get(m, M_SHARED_SHADOW) == 0
+    for half in range(HALVES):
+        for at in range(column, column + count):
+            cell = _cell(m, half, at)
+            quiet = quiet or _check(m, warp, cell, BY_FREEING, 1, address, pc, lane)
+            for place in range(X_FIELDS):
+                store_i32(cell + 4 * place, np.int32(0))
+
+
+# Waiting
+
+
+@compiled
+def _pending(m, warp):
+    return get(m, M_TENSOR) + 8 * (T_PENDING + warp * PENDING_FIELDS)
+
+
+@compiled
+def _note_pending(m, warp, writes, halves, column, count):
+    """Keep an access that its warp has to wait for; of too many the oldest count as waited for."""
+    pending = _pending(m, warp)
+    if get(pending, 0) == PENDING:
+        _finish(m, warp, 0)
+        _finish(m, warp, 1)
+    entry = pending + 8 * (1 + get(pending, 0) * P_FIELDS)
+    put(entry, P_WRITES, writes)
+    put(entry, P_HALVES, halves)
+    put(entry, P_COLUMN, column)
+    put(entry, P_COLUMNS, count)
+    increase(pending, 0, 1)
+
+
+@compiled
+def _finish(m, warp, writes):
+    pending, kept = _pending(m, warp), np.int64(0)
+    me, clock = get(m, M_FIRST_WARP) + warp, np.int32(own_clock(m, warp))
+    author_at, clock_at = (X_WRITER, X_WRITE_CLOCK) if writes else (X_READER, X_READ_CLOCK)
+    for index in range(get(pending, 0)):
+        entry = pending + 8 * (1 + index * P_FIELDS)
+        if get(entry, P_WRITES) != writes:
+            target = pending + 8 * (1 + kept * P_FIELDS)
+            for place in range(P_FIELDS):
+                put(target, place, get(entry, place))
+            kept += 1
+            continue
+        for half in range(HALVES):
+            if get(entry, P_HALVES) >> half & 1:
+                for at in range(get(entry, P_COLUMN), get(entry, P_COLUMN) + get(entry, P_COLUMNS)):
+                    cell = _cell(m, half, at)
+                    if load_i32(cell + 4 * author_at) == me + 1 and load_i32(cell + 4 * clock_at) == NEVER:
+                        store_i32(cell + 4 * clock_at, clock)
+    put(pending, 0, kept)
+
+
+@compiled
+def finish_accesses(m, warp, writes):
+    """tcgen05.wait::st (`writes`) or ::ld: a warp's own accesses are done."""
+    if get(m, M_SHARED_SHADOW):
+        _finish(m, warp, writes)

@@ -1,0 +1,386 @@
+"""tcgen05.mma: what it is asked for, its checks, and the product itself.
+
+The instruction descriptor:
+
+    bit 2       sparse                   bit 13      negate A       bits 17-22  n / 8
+    bit 3       saturate (i8)            bit 14      negate B       bits 24-28  m / 16
+    bits 4-5    type of D                bit 15      transpose A    bits 30-31  shift, of .ws alone
+    bits 7-9    type of A                bit 16      transpose B
+    bits 10-12  type of B
+
+(PTX ISA, "Instruction descriptor"; CUTLASS, mma_sm100_desc.hpp.) D has 32 bits for each element, f16 in the lower half.
+Row i of 128 lies in lane i; of 64 rows the first 16 lie in lanes 0 to 15, the next in lanes 32 to 47, and so on.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warplab.emulator.core.memory.in_flight import end_source, start_source
+from warplab.emulator.core.memory.shadow import check_async_read, check_read
+from warplab.emulator.core.state.faults import compiled, report
+from warplab.emulator.core.state.layout import (
+    C_FIELDS,
+    C_PRODUCTS,
+    C_REQUESTS,
+    FAULT_OUT_OF_BOUNDS,
+    FAULT_TENSOR_RULE,
+    M_COUNTS,
+    M_SHARED_SHADOW,
+    SPACE_SHARED,
+)
+from warplab.emulator.core.state.raw import get, increase, load_u32, store_u32
+from warplab.emulator.core.state.tensor_layout import (
+    BY_OPERAND,
+    BY_PRODUCT,
+    FORM_A_MEMORY,
+    FORM_KIND_SHIFT,
+    FORM_MASKED,
+    KIND_F8F6F4,
+    KIND_F16,
+    KIND_I8,
+    KIND_TF32,
+    O_A,
+    O_B,
+    O_D,
+    O_DESCRIPTOR,
+    O_FORM,
+    O_KEEP,
+    O_LANE,
+    O_MASK,
+    O_PC,
+    O_SHIFT,
+    O_WARP,
+    RULE_ALIGNMENT,
+    RULE_DESCRIPTOR,
+    RULE_SHAPE,
+    RULE_TYPES,
+)
+from warplab.emulator.core.tensor.numerics import (
+    FORMATS,
+    NARROW,
+    Kind,
+    decode,
+    encode,
+    multiply_accumulate,
+    rule_number,
+)
+from warplab.emulator.core.tensor_memory.matrices import (
+    PIECE_BYTES,
+    element_address,
+    gather_memory,
+    gather_packed,
+    gather_shared,
+    halves_of,
+    inside,
+    lane_of_row,
+    well_formed,
+    words_of,
+)
+from warplab.emulator.core.tensor_memory.order import check_written, read_cells, write_cells
+from warplab.emulator.core.tensor_memory.places import allocated, column_of, host_of, lane_of
+
+_K_BYTES = 32
+_D_F16, _D_F32, _D_S32 = range(3)
+# The kinds of number that a descriptor's codes stand for, by the kind of product; -1: none
+_CODES = np.full((4, 8), -1, np.int64)
+_CODES[KIND_F16, :2] = Kind.F16, Kind.BF16
+_CODES[KIND_TF32, 2] = Kind.TF32
+_CODES[KIND_F8F6F4, [0, 1, 3, 4, 5]] = NARROW
+_CODES[KIND_I8, :2] = 0, 1  # unsigned, signed
+
+
+def _rules() -> np.ndarray:
+    """The rule for each kind of A, of B and of D (f16, f32); -1: there is none."""
+    rules = np.full((len(Kind), len(Kind), 2), -1, np.int64)
+    for a in Kind:
+        for b in Kind:
+            for d, accumulator in ((_D_F16, Kind.F16), (_D_F32, Kind.F32)):
+                try:
+                    rules[a, b, d] = rule_number("sm_100a", "tcgen05", a, b, accumulator)
+                except ValueError:
+                    continue
+    return rules
+
+
+_RULES = _rules()
+
+
+@compiled
+def _bits(word, first, count):
+    return (word >> first) & ((np.int64(1) << count) - 1)
+
+
+@compiled
+def _m(descriptor):
+    """Rows of A and D."""
+    return _bits(descriptor, 24, 5) << 4
+
+
+@compiled
+def _n(descriptor):
+    """Rows of B transposed, columns of D."""
+    return _bits(descriptor, 17, 6) << 3
+
+
+@compiled
+def _kind(operation):
+    return (get(operation, O_FORM) >> FORM_KIND_SHIFT) & 0xFF
+
+
+@compiled
+def _element(kind):
+    """The bytes of an element of A or B, of those below a byte the bytes that one takes on average in shared memory."""
+    if kind == KIND_F16:
+        return np.int64(2)
+    return np.int64(4) if kind == KIND_TF32 else np.int64(1)
+
+
+# What is asked for
+
+
+@compiled
+def _types_fit(kind, descriptor):
+    """Has the tensor core a product of this kind with the types of the descriptor?"""
+    a, b, d = _CODES[kind, _bits(descriptor, 7, 3)], _CODES[kind, _bits(descriptor, 10, 3)], _bits(descriptor, 4, 2)
+    if a < 0 or b < 0 or _bits(descriptor, 2, 1):
+        return False
+    if kind == KIND_I8:
+        return d == _D_S32 and _bits(descriptor, 13, 2) == 0
+    if _bits(descriptor, 3, 1) or d > _D_F32 or kind == KIND_TF32 and d != _D_F32:
+        return False
+    return _RULES[a, b, d] >= 0
+
+
+@compiled
+def _shape_fits(kind, descriptor):
+    m, n = _m(descriptor), _n(descriptor)
+    if m not in (64, 128) or n < 8 or n > 256:
+        return False
+    if kind == KIND_I8 and n > 32 and n % 16:
+        return False
+    return not (_element(kind) == 1 and _bits(descriptor, 16, 1) and n % 16)
+
+
+@compiled
+def _descriptors_fit(operation, kind, descriptor):
+    """Are the matrix descriptors well formed, and the types such as may be transposed?"""
+    a_transposed, b_transposed = _bits(descriptor, 15, 1), _bits(descriptor, 16, 1)
+    if kind == KIND_F8F6F4:
+        narrow = a_transposed and _bits(descriptor, 7, 3) > 1 or b_transposed and _bits(descriptor, 10, 3) > 1
+        if narrow:
+            return False
+    if not well_formed(get(operation, O_B), b_transposed, _element(kind)):
+        return False
+    if get(operation, O_FORM) & FORM_A_MEMORY:
+        return a_transposed == 0
+    return well_formed(get(operation, O_A), a_transposed, _element(kind))
+
+
+@compiled
+def _lanes_fit(operation, m):
+    """Does D, and A in tensor memory, start in a lane where its layout may?"""
+    lane = lane_of(get(operation, O_D))
+    if get(operation, O_FORM) & FORM_A_MEMORY and lane_of(get(operation, O_A)) != lane:
+        return False
+    return lane == 0 or m == 64 and lane == 16
+
+
+@compiled
+def _broken_rule(operation):
+    """The rule that a product breaks; -1: none."""
+    kind, descriptor = _kind(operation), get(operation, O_DESCRIPTOR)
+    if not _types_fit(kind, descriptor):
+        return np.int64(RULE_TYPES)
+    if not _shape_fits(kind, descriptor):
+        return np.int64(RULE_SHAPE)
+    if not _descriptors_fit(operation, kind, descriptor):
+        return np.int64(RULE_DESCRIPTOR)
+    return np.int64(-1) if _lanes_fit(operation, _m(descriptor)) else np.int64(RULE_ALIGNMENT)
+
+
+# Shared memory
+
+
+@compiled
+def _piece(descriptor, transposed, element, rows, index):
+    """The shared address of the index-th piece of 16 bytes of a matrix."""
+    elements = PIECE_BYTES // element
+    if transposed:
+        groups = rows // elements
+        return element_address(descriptor, True, element, index % groups * elements, index // groups)
+    return element_address(descriptor, False, element, index >> 1, (index & 1) * elements)
+
+
+@compiled
+def _read_shared(m, warp, descriptor, transposed, element, rows, pc, lane):
+    """Check and note that the async proxy reads a matrix from now on."""
+    for index in range(rows * _K_BYTES // PIECE_BYTES):
+        address = _piece(descriptor, transposed, element, rows, index)
+        if not inside(m, address, PIECE_BYTES):
+            report(m, FAULT_OUT_OF_BOUNDS, pc, warp, lane, address, PIECE_BYTES, 0, -1, SPACE_SHARED, 0)
+        elif get(m, M_SHARED_SHADOW):
+            check_read(m, warp, address, PIECE_BYTES, PIECE_BYTES, pc, lane, 0, 0, 0)
+            check_async_read(m, warp, address, PIECE_BYTES, pc, lane)
+            start_source(m, warp, address, PIECE_BYTES, pc)
+
+
+@compiled
+def _end_shared(m, warp, descriptor, transposed, element, rows, pc):
+    """The matrix has been read."""
+    if get(m, M_SHARED_SHADOW):
+        for index in range(rows * _K_BYTES // PIECE_BYTES):
+            address = _piece(descriptor, transposed, element, rows, index)
+            if inside(m, address, PIECE_BYTES):
+                end_source(m, warp, address, PIECE_BYTES, pc)
+
+
+@compiled
+def accept_product(m, operation):
+    """Check a product that is issued and note what it will read and write; False if it cannot be made."""
+    pc, warp, lane = get(operation, O_PC), get(operation, O_WARP), get(operation, O_LANE)
+    kind, descriptor, form = _kind(operation), get(operation, O_DESCRIPTOR), get(operation, O_FORM)
+    rule = _broken_rule(operation)
+    if rule >= 0:
+        report(m, FAULT_TENSOR_RULE, pc, warp, lane, descriptor, kind, 0, -1, 0, rule)
+        return False
+    rows, columns, element = _m(descriptor), _n(descriptor), _element(kind)
+    a, d = get(operation, O_A), get(operation, O_D)
+    words = words_of(_K_BYTES // element, element)
+    if not allocated(m, d, columns, 1, pc, warp, lane):
+        return False
+    if form & FORM_A_MEMORY:
+        if not allocated(m, a, words, 0, pc, warp, lane):
+            return False
+        read_cells(m, warp, halves_of(rows, lane_of(a)), a, column_of(a), words, BY_OPERAND, pc, lane)
+    else:
+        _read_shared(m, warp, a, _bits(descriptor, 15, 1), element, rows, pc, lane)
+    _read_shared(m, warp, get(operation, O_B), _bits(descriptor, 16, 1), element, columns, pc, lane)
+    halves = halves_of(rows, lane_of(d))
+    if get(operation, O_KEEP):
+        check_written(m, warp, halves, d, column_of(d), columns, pc, lane)
+    write_cells(m, warp, halves, d, column_of(d), columns, BY_PRODUCT, pc, lane)
+    cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
+    increase(cell, C_REQUESTS, 1)
+    increase(cell, C_PRODUCTS, rows * columns * _K_BYTES // element)
+    return True
+
+
+# The product
+
+
+@compiled
+def _sign(kind, code):
+    """The sign bit of a type."""
+    if kind == KIND_F16:
+        return np.uint32(0x8000)
+    if kind == KIND_TF32:
+        return np.uint32(0x80000000)
+    return np.uint32(8) if code == 5 else np.uint32(0x20) if code > 1 else np.uint32(0x80)
+
+
+@compiled
+def _narrow_bits(kind, code):
+    """The bits of an element that is packed below a byte; 0 for others."""
+    if kind != KIND_F8F6F4 or code < 2:
+        return np.int64(0)
+    return np.int64(4) if code == 5 else np.int64(6)
+
+
+@compiled
+def _gather(m, matrix, descriptor, transposed, kind, code, negated):
+    flip = _sign(kind, code) if negated else np.uint32(0)
+    bits = _narrow_bits(kind, code)
+    if bits:
+        gather_packed(m, matrix, descriptor, bits, flip)
+    else:
+        gather_shared(m, matrix, descriptor, transposed, _element(kind), flip)
+
+
+@compiled
+def _scaled(word, shift, accumulator):
+    """A number of the accumulator's type, divided by a power of two."""
+    significand, exponent = decode(word, accumulator)
+    if shift == 0 or significand == 0 or exponent > 1000:
+        return word
+    fraction = FORMATS[accumulator, 1]
+    return encode(np.int64(significand), exponent - fraction - shift, accumulator, np.int64(fraction))
+
+
+@compiled
+def _multiply_integers(a, b, d, descriptor):
+    """Exact sums of products of bytes, added to d in 32 bits: they wrap, or stop at the ends."""
+    rows, depth = a.shape
+    n = b.shape[0]
+    a_signed, b_signed, saturates = _bits(descriptor, 7, 1), _bits(descriptor, 10, 1), _bits(descriptor, 3, 1)
+    right, total = np.empty((depth, n), np.int32), np.empty(n, np.int32)
+    for j in range(n):
+        for k in range(depth):
+            value = np.int32(b[j, k])
+            right[k, j] = value - np.int32(256) if b_signed and value >= 128 else value
+    for i in range(rows):
+        total[:] = 0
+        for k in range(depth):
+            factor = np.int32(a[i, k])
+            factor = factor - np.int32(256) if a_signed and factor >= 128 else factor
+            for j in range(n):
+                total[j] += np.int32(factor * right[k, j])
+        for j in range(n):
+            whole = np.int64(np.int32(d[i, j])) + np.int64(total[j])
+            if saturates:
+                whole = min(max(whole, np.int64(-(1 << 31))), np.int64((1 << 31) - 1))
+            d[i, j] = np.uint32(whole & 0xFFFFFFFF)
+
+
+@compiled
+def _load_sums(m, d, operation, accumulator):
+    address, shift = get(operation, O_D), get(operation, O_SHIFT)
+    rows, columns = d.shape
+    for i in range(rows):
+        place = host_of(m, lane_of_row(rows, lane_of(address), i), column_of(address))
+        for j in range(columns):
+            word = load_u32(place + 4 * j)
+            if accumulator == Kind.F16:
+                word &= np.uint32(0xFFFF)
+            d[i, j] = np.uint32(_scaled(np.int64(word), shift, accumulator)) if shift else word
+
+
+@compiled
+def _store_sums(m, d, operation):
+    address, masked = get(operation, O_D), get(operation, O_FORM) & FORM_MASKED
+    rows, columns = d.shape
+    for i in range(rows):
+        lane = lane_of_row(rows, lane_of(address), i)
+        if masked and get(operation, O_MASK + lane // 32) >> (lane % 32) & 1:
+            continue
+        place = host_of(m, lane, column_of(address))
+        for j in range(columns):
+            store_u32(place + 4 * j, d[i, j])
+
+
+@compiled
+def make_product(m, operation):
+    """Read the operands of a product and write D."""
+    kind, descriptor, form = _kind(operation), get(operation, O_DESCRIPTOR), get(operation, O_FORM)
+    warp, pc, element = get(operation, O_WARP), get(operation, O_PC), _element(kind)
+    a_code, b_code, d_code = _bits(descriptor, 7, 3), _bits(descriptor, 10, 3), _bits(descriptor, 4, 2)
+    a_transposed, b_transposed = _bits(descriptor, 15, 1), _bits(descriptor, 16, 1)
+    rows, columns, depth = _m(descriptor), _n(descriptor), _K_BYTES // element
+    a, b = np.empty((rows, depth), np.uint32), np.empty((columns, depth), np.uint32)
+    d = np.zeros((rows, columns), np.uint32)
+    if form & FORM_A_MEMORY:
+        flip = _sign(kind, a_code) if _bits(descriptor, 13, 1) else np.uint32(0)
+        gather_memory(m, a, get(operation, O_A), element, flip)
+    else:
+        _gather(m, a, get(operation, O_A), a_transposed, kind, a_code, _bits(descriptor, 13, 1))
+        _end_shared(m, warp, get(operation, O_A), a_transposed, element, rows, pc)
+    _gather(m, b, get(operation, O_B), b_transposed, kind, b_code, _bits(descriptor, 14, 1))
+    _end_shared(m, warp, get(operation, O_B), b_transposed, element, columns, pc)
+    accumulator = np.int64(Kind.F16) if d_code == _D_F16 else np.int64(Kind.F32)
+    if get(operation, O_KEEP):
+        _load_sums(m, d, operation, accumulator)
+    if kind == KIND_I8:
+        _multiply_integers(a, b, d, descriptor)
+    else:
+        multiply_accumulate(a, b, d, d, _RULES[_CODES[kind, a_code], _CODES[kind, b_code], d_code])
+    _store_sums(m, d, operation)

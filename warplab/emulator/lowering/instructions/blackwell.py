@@ -1,0 +1,129 @@
+"""Blackwell's tensor memory, and the tensor core that works on it."""
+
+from __future__ import annotations
+
+from warplab.emulator.lowering import tcgen05
+from warplab.emulator.lowering.rows import Row
+from warplab.emulator.program import Work
+
+TITLE = "Tensor memory"
+_TESTED = "tests/emulator/tensor/test_tcgen05.py"
+_BUILDER = "tests/emulator/tensor/tensor_memory.py"
+_SINCE = {"": 100}
+_MMA = "tcgen05.mma.cta_group::1"
+_KINDS = "{.kind::f16,.kind::tf32,.kind::f8f6f4}"
+_COMMIT = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster"
+_LANES = "4b32"
+
+ROWS = (
+    Row(
+        (("tcgen05.alloc.cta_group::1.sync.aligned{,.shared::cta}.b32", "[] u32"),),
+        tcgen05.allocate,
+        Work.CONTROL,
+        since=_SINCE,
+        refused=(("tcgen05.alloc.cta_group::2.sync.aligned.b32", "[] u32"),),
+        writes=False,
+        name_parts=2,
+        tested=_TESTED,
+    ),
+    Row(
+        (("tcgen05.dealloc.cta_group::1.sync.aligned.b32", "b32 u32"),),
+        tcgen05.deallocate,
+        Work.CONTROL,
+        since=_SINCE,
+        refused=(("tcgen05.dealloc.cta_group::2.sync.aligned.b32", "b32 u32"),),
+        writes=False,
+        name_parts=2,
+        tested=_TESTED,
+    ),
+    Row(
+        (("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned", ""),),
+        tcgen05.relinquish,
+        Work.CONTROL,
+        since=_SINCE,
+        refused=(("tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned", ""),),
+        writes=False,
+        name_parts=2,
+        tested=_TESTED,
+    ),
+    Row(
+        (
+            ("tcgen05.ld.sync.aligned{.32x32b,.16x64b}.x4{,.pack::16b}.b32", "4b32 [tmem]"),
+            ("tcgen05.ld.sync.aligned{.16x128b.x4,.16x256b.x2}{,.pack::16b}.b32", "8b32 [tmem]"),
+            ("tcgen05.ld.sync.aligned.16x32bx2.x4{,.pack::16b}.b32", "4b32 [tmem] 4"),
+        ),
+        tcgen05.move,
+        Work.MEMORY,
+        since=_SINCE,
+        name_parts=2,
+        tested=_TESTED,
+    ),
+    Row(
+        (
+            ("tcgen05.st.sync.aligned{.32x32b,.16x64b}.x4{,.unpack::16b}.b32", "[tmem] 4b32"),
+            ("tcgen05.st.sync.aligned{.16x128b.x4,.16x256b.x2}{,.unpack::16b}.b32", "[tmem] 8b32"),
+            ("tcgen05.st.sync.aligned.16x32bx2.x4{,.unpack::16b}.b32", "[tmem] 4 4b32"),
+        ),
+        tcgen05.move,
+        Work.MEMORY,
+        since=_SINCE,
+        writes=False,
+        name_parts=2,
+        tested=_BUILDER,
+    ),
+    Row(
+        (("tcgen05{.wait::ld,.wait::st}.sync.aligned", ""),),
+        tcgen05.wait,
+        Work.CONTROL,
+        since=_SINCE,
+        writes=False,
+        name_parts=2,
+        tested=_TESTED,
+    ),
+    Row(
+        (("tcgen05{.fence::before_thread_sync,.fence::after_thread_sync}", ""),),
+        tcgen05.fence,
+        Work.CONTROL,
+        since=_SINCE,
+        writes=False,
+        name_parts=2,
+        tested=_TESTED,
+    ),
+    Row(
+        ((_COMMIT + ".b64", "[]"), (_COMMIT + ".multicast::cluster.b64", "[] b16")),
+        tcgen05.commit,
+        Work.CONTROL,
+        since=_SINCE,
+        refused=(("tcgen05.commit.cta_group::2.mbarrier::arrive::one.b64", "[]"),),
+        writes=False,
+        name_parts=2,
+        tested=_TESTED,
+    ),
+    Row(
+        (
+            (_MMA + _KINDS, f"[tmem] b64 b64 b32 {_LANES} pred"),
+            (_MMA + _KINDS, "[tmem] b64 b64 b32 pred"),
+            (_MMA + _KINDS, f"[tmem] [tmem] b64 b32 {_LANES} pred"),
+            (_MMA + "{.kind::f16,.kind::tf32}", f"[tmem] b64 b64 b32 {_LANES} pred 3"),
+            (_MMA + ".kind::i8", f"[tmem] b64 b64 b32 {_LANES} pred"),
+        ),
+        tcgen05.product,
+        Work.TENSOR,
+        since=_SINCE,
+        refused=(
+            ("tcgen05.mma.cta_group::2" + _KINDS, "[tmem] b64 b64 b32 pred"),
+            (_MMA + ".kind::mxf8f6f4.block_scale.scale_vec::1X", "[tmem] b64 b64 b32 [tmem] [tmem] pred"),
+            (_MMA + ".kind::mxf4.block_scale.scale_vec::2X", "[tmem] b64 b64 b32 [tmem] [tmem] pred"),
+            (_MMA + ".kind::mxf4nvf4.block_scale.scale_vec::4X", "[tmem] b64 b64 b32 [tmem] [tmem] pred"),
+        ),
+        writes=False,
+        name_parts=2,
+        tested=_BUILDER,
+    ),
+    Row(
+        refused=(("tcgen05.cp.cta_group::1{.128x256b,.4x256b,.128x128b}", "[tmem] b64"),),
+        since=_SINCE,
+        name_parts=2,
+    ),
+    Row(refused=(("tcgen05.shift.cta_group::1.down", "[tmem]"),), since=_SINCE, name_parts=2),
+)

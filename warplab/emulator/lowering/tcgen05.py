@@ -1,0 +1,218 @@
+"""Emitters of Blackwell's tensor memory and tensor core."""
+
+from __future__ import annotations
+
+from warplab.emulator.core.state.layout import (
+    FULL_MASK,
+    OP_ROWS,
+    OP_TENSOR_CORE,
+    OP_TENSOR_MEMORY,
+    ROWS_PER_RECORD,
+    ROWS_WRITTEN,
+)
+from warplab.emulator.core.state.tensor_layout import (
+    FORM_A_MEMORY,
+    FORM_KIND_SHIFT,
+    FORM_MASKED,
+    KIND_F8F6F4,
+    KIND_F16,
+    KIND_I8,
+    KIND_TF32,
+    SHAPE_16X32BX2,
+    SHAPE_16X64B,
+    SHAPE_16X128B,
+    SHAPE_16X256B,
+    SHAPE_32X32B,
+    TC_COMMIT,
+    TC_FENCE_AFTER,
+    TC_FENCE_BEFORE,
+    TC_PRODUCT,
+    TM_ALLOC,
+    TM_DEALLOC,
+    TM_LOAD,
+    TM_RELINQUISH,
+    TM_STORE,
+    TM_WAIT_LOAD,
+    TM_WAIT_STORE,
+)
+from warplab.emulator.lowering.lowering import Lowering, Unsupported
+from warplab.emulator.lowering.memory import address_row
+from warplab.emulator.program import make_record
+from warplab.errors import PlanError
+from warplab.isa.syntax import Address, Group, Immediate, Instruction, Operand
+
+_TARGETS = ("sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_110a", "sm_110f")
+_SHAPES = {  # with the registers of .x1
+    "32x32b": (SHAPE_32X32B, 1),
+    "16x64b": (SHAPE_16X64B, 1),
+    "16x128b": (SHAPE_16X128B, 2),
+    "16x256b": (SHAPE_16X256B, 4),
+    "16x32bx2": (SHAPE_16X32BX2, 1),
+}
+_NUMBERS = ("x1", "x2", "x4", "x8", "x16", "x32", "x64", "x128")
+_MOST_REGISTERS = 128
+_KINDS = {"f16": KIND_F16, "tf32": KIND_TF32, "f8f6f4": KIND_F8F6F4, "i8": KIND_I8}
+_COLLECTORS = tuple(f"collector__a__{use}" for use in ("fill", "use", "lastuse", "discard"))
+_ONE_BLOCK = "cta_group__1"
+_LARGEST_SHIFT = 15
+
+
+def _need_target(lowering: Lowering, instruction: Instruction) -> None:
+    if lowering.module.target not in _TARGETS:
+        where = f"Line {instruction.line}" if instruction.line else f"Kernel {lowering.calls[0]}"
+        raise PlanError(
+            f"{where} uses tcgen05, which is not part of the target {lowering.module.target}: compile for sm_100a."
+        )
+
+
+def _warp_record(lowering: Lowering, action: int, a: int = 0, b: int = 0, *, imm: int = 0, generic: int = 0) -> None:
+    extra = (0, 0, lowering.constant(32, FULL_MASK), action, 0, generic)
+    lowering.emit(make_record(OP_TENSOR_MEMORY, 0, a, b, imm=imm, extra=extra))
+
+
+def _expect(parts: list[str], *forms: list[str]) -> None:
+    if parts not in forms:
+        raise Unsupported
+
+
+def _number(operand: Operand) -> int:
+    if not isinstance(operand, Immediate):
+        raise Unsupported
+    return operand.value
+
+
+def _tensor_address(lowering: Lowering, operand: Operand) -> int:
+    """The row of an address in tensor memory."""
+    if not isinstance(operand, Address) or operand.rest:
+        raise Unsupported
+    row = lowering.source(operand.base, "b32")
+    if operand.offset:
+        moved = lowering.temporary(32)
+        lowering.vector("add.i32", moved, row, lowering.constant(32, operand.offset))
+        return moved
+    return row
+
+
+# What a warp does together
+
+
+def allocate(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """alloc.cta_group.sync.aligned{.shared::cta}.b32 [target], columns."""
+    _need_target(lowering, instruction)
+    _expect(
+        parts[2:],
+        [_ONE_BLOCK, "sync", "aligned", "b32"],
+        [_ONE_BLOCK, "sync", "aligned", "shared__cta", "b32"],
+    )
+    target, columns = instruction.operands
+    row, offset = address_row(lowering, target)
+    generic = 0 if "shared__cta" in parts else 1
+    _warp_record(lowering, TM_ALLOC, row, lowering.source(columns, "b32"), imm=offset, generic=generic)
+
+
+def deallocate(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """dealloc.cta_group.sync.aligned.b32 address, columns."""
+    _need_target(lowering, instruction)
+    _expect(parts[2:], [_ONE_BLOCK, "sync", "aligned", "b32"])
+    address, columns = instruction.operands
+    _warp_record(lowering, TM_DEALLOC, lowering.source(address, "b32"), lowering.source(columns, "b32"))
+
+
+def relinquish(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """relinquish_alloc_permit.cta_group.sync.aligned."""
+    _need_target(lowering, instruction)
+    _expect(parts[2:], [_ONE_BLOCK, "sync", "aligned"])
+    _warp_record(lowering, TM_RELINQUISH)
+
+
+def wait(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """wait::ld or wait::st.sync.aligned."""
+    _need_target(lowering, instruction)
+    _expect(parts[2:], ["sync", "aligned"])
+    _warp_record(lowering, TM_WAIT_LOAD if parts[1] == "wait__ld" else TM_WAIT_STORE)
+
+
+def move(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """ld.sync.aligned.shape.num{.pack::16b}.b32 registers, [address]{, split}; st has them the other way round."""
+    _need_target(lowering, instruction)
+    stores = parts[1] == "st"
+    packing = "unpack__16b" if stores else "pack__16b"
+    packed = parts[6:7] == [packing]
+    if parts[2:4] != ["sync", "aligned"] or parts[-1] != "b32" or len(parts) != (8 if packed else 7):
+        raise Unsupported
+    shape, number = parts[4:6]
+    if shape not in _SHAPES or number not in _NUMBERS:
+        raise Unsupported
+    code, registers = _SHAPES[shape]
+    registers *= int(number[1:])
+    operands = list(instruction.operands)
+    split = _number(operands.pop(-1 if not stores else 1)) if code == SHAPE_16X32BX2 else 0
+    address, data = operands if stores else reversed(operands)
+    items = data.items if isinstance(data, Group) else (data,)
+    if registers > _MOST_REGISTERS or len(items) != registers:
+        raise Unsupported
+    place = _tensor_address(lowering, address)
+    rows = [lowering.source(i, "b32") if stores else lowering.target(i, "b32") for i in items]
+    names = 0
+    for first in range(0, registers, ROWS_PER_RECORD):
+        chunk = [*rows[first : first + ROWS_PER_RECORD], *[0] * ROWS_PER_RECORD][:ROWS_PER_RECORD]
+        extra = (*chunk[3:6], 0 if stores else ROWS_WRITTEN, *chunk[6:])
+        lowering.emit(make_record(OP_ROWS, 0, *chunk[:3], extra=extra)).counted = False
+        names += 1
+    action = TM_STORE if stores else TM_LOAD
+    extra = (code, registers, lowering.constant(32, FULL_MASK), action, 0, int(packed), 0, names)
+    lowering.emit(make_record(OP_TENSOR_MEMORY, 0, place, imm=split, extra=extra)).counted = True
+
+
+# What a thread does for itself
+
+
+def fence(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """fence::before_thread_sync and fence::after_thread_sync."""
+    _need_target(lowering, instruction)
+    _expect(parts[2:], [])
+    action = TC_FENCE_BEFORE if parts[1] == "fence__before_thread_sync" else TC_FENCE_AFTER
+    lowering.emit(make_record(OP_TENSOR_CORE, extra=(0, 0, 0, action)))
+
+
+def commit(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """commit.cta_group.mbarrier::arrive::one{.shared::cluster}{.multicast::cluster}.b64 [mbarrier]{, mask}."""
+    _need_target(lowering, instruction)
+    rest = [p for p in parts[3:] if p not in ("shared__cluster", "multicast__cluster")]
+    if parts[2] != _ONE_BLOCK or rest != ["mbarrier__arrive__one", "b64"]:
+        raise Unsupported
+    multicast = "multicast__cluster" in parts
+    if len(instruction.operands) != (2 if multicast else 1):
+        raise Unsupported
+    row, offset = address_row(lowering, instruction.operands[0])
+    mask = lowering.source(instruction.operands[1], "b16") if multicast else 0
+    generic = 0 if "shared__cluster" in parts else 1
+    lowering.emit(make_record(OP_TENSOR_CORE, 0, row, mask, imm=offset, extra=(0, 0, 0, TC_COMMIT, 0, generic)))
+
+
+def product(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """mma.cta_group.kind [d], a, b, descriptor{, lanes}, enable-input-d{, scale-input-d}."""
+    _need_target(lowering, instruction)
+    kind = parts[3].removeprefix("kind__") if len(parts) > 3 else ""
+    if parts[2] != _ONE_BLOCK or kind not in _KINDS or any(p not in _COLLECTORS for p in parts[4:]):
+        raise Unsupported
+    d, a, b, descriptor, *rest = instruction.operands
+    form = _KINDS[kind] << FORM_KIND_SHIFT
+    lanes = [0] * 4
+    masked = rest[0]
+    if isinstance(masked, Group):
+        lanes = [lowering.source(i, "b32") for i in masked.items]
+        rest.pop(0)
+        form |= FORM_MASKED
+    shift = _number(rest.pop()) if len(rest) == 2 else 0
+    if len(rest) != 1 or len(lanes) != 4 or not 0 <= shift <= _LARGEST_SHIFT or shift and kind not in ("f16", "tf32"):
+        raise Unsupported
+    if isinstance(a, Address):
+        form |= FORM_A_MEMORY
+        left = _tensor_address(lowering, a)
+    else:
+        left = lowering.source(a, "b64")
+    places = (_tensor_address(lowering, d), left, lowering.source(b, "b64"))
+    extra = (lowering.source(descriptor, "b32"), lowering.source(rest[0], "pred"), 0, TC_PRODUCT, 0, 0, 0, form)
+    lowering.emit(make_record(OP_ROWS, 0, *lanes[:3], extra=(lanes[3],))).counted = False
+    lowering.emit(make_record(OP_TENSOR_CORE, 0, *places, imm=shift, extra=extra)).counted = True
