@@ -240,17 +240,17 @@ def _gpu() -> Check:
         memory = f"{gpu.memory / 2**30:.0f} GiB"
         found = f"{gpu.name}, {gpu.sms} SMs, {memory}, driver {gpu.driver}, CUDA {gpu.cuda}"
         if refused := refusal(gpu.driver, gpu.compute_capability, toolkit()):
-            to_do = remedy(gpu.driver, gpu.compute_capability)
-            remedy = f"{to_do[0].upper()}{to_do[1:]}."
-            return Check("GPU", State.LIMITED, f"{found}, but {refused}: the emulator grades", remedy)
+            words = remedy(gpu.driver, gpu.compute_capability)
+            what_to_do = f"{words[0].upper()}{words[1:]}."
+            return Check("GPU", State.LIMITED, f"{found}, but {refused}: the emulator grades", what_to_do)
         return Check("GPU", State.GOOD, found)
     driver = shutil.which("nvidia-smi")
-    remedy = (
+    what_to_do = (
         "nvidia-smi is installed, so a driver may be broken or hide its GPUs: run it, and look at CUDA_VISIBLE_DEVICES."
         if driver
         else "Nothing to fix: the emulator grades all but efficiency."
     )
-    return Check("GPU", State.LIMITED, "none that CUDA can use", remedy)
+    return Check("GPU", State.LIMITED, "none that CUDA can use", what_to_do)
 
 
 def _sanitizer() -> Check:
