@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import SystemRandom
 from typing import Any, Self
 
 from filelock import FileLock, Timeout
@@ -190,9 +191,13 @@ class Ledger:
 
     def take_in(self, handed_in: Sequence[HandedIn]) -> int:
         """Note what is handed in now; how many of them are new or changed. What changed is a further attempt at its
-        lab; the earlier ones keep their grades. Students who are not among them stay as they are."""
+        lab; the earlier ones keep their grades. Students who are not among them stay as they are.
+
+        They are noted, and so graded later, in a drawn order: that of names would tell from the log, and from when each
+        was graded, whose pseudonym is whose."""
         changed = 0
         handed_in = self.by_roster(handed_in)
+        SystemRandom().shuffle(handed_in)
         with self._transaction():
             nameless = {(one.student, one.name, one.problem) for one in handed_in if not one.lab}
             for number, *what in self._rows("SELECT id, student, file, problem FROM submission WHERE lab = ''"):
@@ -361,7 +366,7 @@ class Ledger:
         and labs, if any are named. Raises ClassError for a name that is none of them."""
         rows = self._rows(
             "SELECT id, student, lab, file, content, grade.submission IS NULL, lost FROM submission "
-            "LEFT JOIN grade ON grade.submission = submission.id WHERE problem = '' ORDER BY lab, student, attempt"
+            "LEFT JOIN grade ON grade.submission = submission.id WHERE problem = '' ORDER BY lab, id"
         )
         names = {
             number: {student, lab, *(one for one, _ in json.loads(members))}

@@ -127,6 +127,15 @@ def test_a_name_is_not_answered_while_names_are_hidden(
     assert "ames are hidden" in capsys.readouterr().err
 
 
+def test_the_order_of_log_and_grading_is_not_that_of_names(tmp_path: Path) -> None:
+    """Of 50 students; it is so once in 10^64."""
+    students = [f"s{number:02}" for number in range(50)]
+    with Ledger(tmp_path / RECORD) as ledger:
+        ledger.take_in([HandedIn(name, LAB, "submission.py", b"#") for name in students])
+        assert students not in ([line.student for line in ledger.log()], [one.student for one in ledger.waiting()])
+        assert sorted(one.student for one in ledger.waiting()) == students
+
+
 def test_somebody_without_a_hand_in_is_named_by_pseudonym(results: Path) -> None:
     """`--only` with a pseudonym: the error says no more than was asked."""
     with Ledger(results / RECORD) as ledger:
