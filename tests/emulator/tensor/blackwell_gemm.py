@@ -1,0 +1,113 @@
+"""C = A B^T by tcgen05 in CUDA C++: tiles of 128 x 128 x 64, one product after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.emulator.plans import buffer, compile_cuda, plan_of
+from warplab.emulator import execute
+from warplab.plan.execution import Execution
+from warplab.plan.model import Plan, Pointer, Role, Value
+
+SOURCE = r"""
+#include <cuda_fp16.h>
+
+typedef unsigned uint32_t;
+typedef unsigned long long uint64_t;
+
+static constexpr int TILE = 128, K_TILE = 64, K_STEP = 16;
+
+__device__ uint32_t shared(const void* p) { return (uint32_t)__cvta_generic_to_shared(p); }
+
+// 128-byte swizzle: rows of 64 halves, eight of them 1024 bytes, pieces of 16 bytes exchanged by the row's number.
+__device__ uint64_t descriptor(uint32_t address)
+{
+    return (uint64_t)(address >> 4) | 1ull << 16 | (uint64_t)(1024 >> 4) << 32 | 1ull << 46 | 2ull << 61;
+}
+
+__device__ void load_tile(half* tile, const half* matrix, int row, int k, int width)
+{
+    for (int piece = threadIdx.x; piece < TILE * K_TILE / 8; piece += blockDim.x) {
+        int r = piece / 8, c = piece % 8;
+        const uint4* from = (const uint4*)(matrix + (size_t)(row + r) * width + k) + c;
+        *((uint4*)tile + r * 8 + (c ^ r % 8)) = *from;
+    }
+}
+
+extern "C" __global__ void gemm(const half* a, const half* b, float* c, int n, int k)
+{
+    extern __shared__ __align__(1024) half tiles[];
+    __shared__ uint64_t done;
+    __shared__ uint32_t memory;
+    half *a_tile = tiles, *b_tile = tiles + TILE * K_TILE;
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+
+    if (warp == 0) {
+        asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 128;" :: "r"(shared(&memory)));
+        asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;");
+    }
+    if (threadIdx.x == 0)
+        asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(shared(&done)));
+    __syncthreads();
+    uint32_t sums = memory;
+    uint32_t kinds = 1 << 4 | TILE / 8 << 17 | TILE / 16 << 24;  // f32 sums of f16 products, 128 x 128
+
+    for (int step = 0; step < k / K_TILE; ++step) {
+        load_tile(a_tile, a, blockIdx.y * TILE, step * K_TILE, k);
+        load_tile(b_tile, b, blockIdx.x * TILE, step * K_TILE, k);
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            for (int i = 0; i < K_TILE / K_STEP; ++i)
+                asm volatile(
+                    "{ .reg .pred p; setp.ne.u32 p, %4, 0;"
+                    "tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p; }"
+                    :: "r"(sums), "l"(descriptor(shared(a_tile + i * K_STEP))),
+                       "l"(descriptor(shared(b_tile + i * K_STEP))), "r"(kinds), "r"(step + i) : "memory");
+            asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];"
+                         :: "r"(shared(&done)) : "memory");
+        }
+        asm volatile(
+            "{ .reg .pred p; AGAIN: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra AGAIN; }"
+            :: "r"(shared(&done)), "r"(step & 1) : "memory");
+    }
+
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+    float* out = c + (size_t)(blockIdx.y * TILE + threadIdx.x) * n + blockIdx.x * TILE;
+    for (int column = 0; column < TILE; column += 8) {
+        uint32_t r[8], from = sums + column + (warp * 32 << 16);
+        asm volatile("tcgen05.ld.sync.aligned.32x32b.x8.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];"
+                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]), "=r"(r[7])
+                     : "r"(from));
+        asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
+        for (int i = 0; i < 8; ++i)
+            out[column + i] = __uint_as_float(r[i]);
+    }
+    __syncthreads();
+    if (warp == 0)
+        asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 128;" :: "r"(sums));
+}
+"""
+TILE, TILE_BYTES = 128, 2 * 128 * 64 * 2
+
+
+def gemm_plan(source: str, m: int, n: int, k: int) -> Plan:
+    """A plan of C [m, n] = A [m, k] B [n, k]^T; all multiples of the tile."""
+    arrays = {"a": np.zeros((m, k), np.float16), "b": np.zeros((n, k), np.float16), "c": np.zeros((m, n), np.float32)}
+    buffers = {name: buffer(name, x, Role.OUTPUT if name == "c" else Role.INPUT) for name, x in arrays.items()}
+    arguments = (*(Pointer(name, 0, name) for name in arrays), Value("int32", n), Value("int32", k))
+    ptx = compile_cuda(source, "compute_100a")
+    return plan_of(ptx, "gemm", buffers, arguments, (n // TILE, m // TILE), (128,), TILE_BYTES, source)
+
+
+def operands(m: int, n: int, k: int) -> dict[str, np.ndarray]:
+    """Normally distributed halves."""
+    rng = np.random.default_rng(7)
+    return {"a": rng.normal(size=(m, k)).astype(np.float16), "b": rng.normal(size=(n, k)).astype(np.float16)}
+
+
+def run(source: str, m: int = 128, n: int = 128, k: int = 64, **options) -> tuple[Execution, np.ndarray]:
+    """The execution, and the product in float64."""
+    inputs = operands(m, n, k)
+    result = execute(gemm_plan(source, m, n, k), inputs, architecture="sm_100a", **options)
+    return result, inputs["a"].astype(np.float64) @ inputs["b"].astype(np.float64).T
