@@ -86,8 +86,9 @@ class Download:
         if whole.getbuffer().nbytes > MOST_ARCHIVE:
             return [replace(entry, problem=f"{entry.path} is larger than {MOST_ARCHIVE >> 20} MiB: unpack it.")]
         found = self._members(whole, entry.path.parent)
-        if found is None:
-            return [replace(entry, problem=f"{entry.path} is no archive that can be read.")]
+        if not found:
+            words = "is no archive that can be read" if found is None else "has no file in it"
+            return [replace(entry, problem=f"{entry.path} {words}.")]
         outer = PurePosixPath(entry.place)
         return [replace(one, place=str(outer / one.path.relative_to(entry.path.parent))) for one in found]
 

@@ -79,10 +79,10 @@ def read_class(place: Path, lab: str | None = None, reader: Here | None = None) 
     reader = reader or Here()
     with Download(place) as download:
         roots = [without_ending(download.place.name)]
-        entries = _with_downloads(download, known, roots)
-        if not entries:
-            raise ClassError(f"Nothing in {place} is a file: docs/hand-ins.md says what is read.")
         found = Intake([])
+        entries = _with_downloads(download, known, roots, found)
+        if not entries and not found.fates:
+            raise ClassError(f"Nothing in {place} is a file: docs/hand-ins.md says what is read.")
         for who, student in _students(entries, known, roots, reader, found).items():
             if student.owned:
                 one, more = _of_student(student, lab, known, reader)
@@ -125,9 +125,10 @@ def read_one(place: Path, lab: str) -> HandedIn:
     return one
 
 
-def _with_downloads(download: Download, known: Sequence[str], roots: list[str]) -> list[Entry]:
+def _with_downloads(download: Download, known: Sequence[str], roots: list[str], told: Intake) -> list[Entry]:
     """The files of the place without folders around all of it, and with those of a platform's archives in the folder of
-    a lab: one that is named like a lab, or one alone that is called or looks like a platform's."""
+    a lab: one that is named like a lab, or one alone that is called or looks like a platform's. One that cannot be read
+    goes to `told`."""
     entries = _without_root(download.entries(), known, roots)
     for entry in list(entries):
         *folders, name = entry.path.parts
@@ -149,6 +150,9 @@ def _with_downloads(download: Download, known: Sequence[str], roots: list[str]) 
         else:
             continue
         entries.remove(entry)
+        if inside[0].problem and inside[0].path == entry.path:
+            told.fates.append(Fate("", entry.place, False, inside[0].problem.removeprefix(str(entry.path)).strip(" .")))
+            continue
         entries += [replace(one, path=PurePosixPath(root) / one.path) for one in inside]
     return entries
 

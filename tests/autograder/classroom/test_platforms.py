@@ -335,6 +335,14 @@ def test_nothing_in_a_folder_or_an_archive_has_a_line(tmp_path: Path) -> None:
     assert {one.student for one in found.handed_in} == {"cy", "dee", "eve"}
 
 
+@pytest.mark.parametrize(("content", "words"), [(zipped({}), "has no file in it"), (b"PK", "is no archive")])
+def test_the_archive_of_a_lab_that_cannot_be_read_is_no_student(content: bytes, words: str, tmp_path: Path) -> None:
+    found = read_class(Tree({f"{LAB}.zip": content, f"{OTHER}/ada.py": b"# a"}, {}).write(tmp_path))
+    assert [one.student for one in found.handed_in] == ["ada"] and not found.all_read
+    (fate,) = [one for one in found.fates if not one.read]
+    assert fate.path == f"{LAB}.zip" and words in fate.words
+
+
 def test_each_lab_has_its_time(tmp_path: Path) -> None:
     for lab, day in ((LAB, 1), ("01_axpy", 9)):
         place = tmp_path / "submitted" / "ada" / lab
