@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from autograder.classroom.clones import BESIDE, clones, sorted_out
 from autograder.classroom.entries import DAMAGE, ClassError, Download, Entry, is_archive, without_ending
 from autograder.classroom.hand_in import Fate, HandedIn, Piece, choose
 from autograder.classroom.people import (
@@ -28,14 +29,13 @@ from autograder.classroom.people import (
 )
 from autograder.classroom.reader import Here, Unreadable
 from autograder.classroom.unpacking import largest
-from autograder.spec.lab import CHECKOUT, SUBMISSION_NAMES, known_labs, labs_folder
+from autograder.spec.lab import SUBMISSION_NAMES, known_labs, labs_folder
 
 _METADATA = "submission_metadata.yml"
 _LARGEST_METADATA = 64 << 20
 _GRADESCOPE_EXPORT = re.compile(r"assignment_\d+_export")
 _EXPORT = re.compile(rf"{_GRADESCOPE_EXPORT.pattern}|.+-submissions|submissions|submitted")
 _GRADESCOPE_FOLDER = re.compile(r"submission_\d+")
-_BESIDE = "does not count: in the course's repository only labs/LAB/submission.py and submission_cuda.py do"
 _MOST_BYTES = 96 << 20  # of one student's files as they are in the download
 _MOST_READ = 500  # files of one student
 
@@ -318,10 +318,12 @@ def _of_student(
         return refused(
             f"two kinds of names ({' and '.join(kinds)}) give this ID, perhaps two people: grade them in two runs"
         )
-    repositories = _repositories([path for path, _ in files], known)
+    repositories = clones([path for path, _ in files], known)
     fates: list[Fate] = []
     if repositories:
-        files, fates = _of_repositories(who, files, repositories, known)
+        files, beside, others = sorted_out(files, repositories, known)
+        fates += [Fate(who.id, entry.place, False, BESIDE) for entry in beside]
+        fates.append(Fate(who.id, who.name or who.id, True, f"has {others} other files of the course's repository"))
     wanted = [(path, entry) for path, entry in files if largest(path.name) and not entry.problem]
     if len(wanted) > _MOST_READ:
         return refused(f"{len(wanted)} files are more than {_MOST_READ}: hand in submission.py alone")
@@ -347,15 +349,13 @@ def _of_student(
         return refused(f"the files are {opened[0]['problem']}")
     places = {str(path): entry.place for path, entry in wanted}
     unpacked = [_piece(one, places) for one in opened]
-    inside = _repositories([piece.path for piece in unpacked], known)
+    inside = clones([piece.path for piece in unpacked], known)
     if inside and not repositories:  # in an archive
         repositories = inside
-        kept = [one for one in unpacked if _is_lab_file(one.path, inside, known)]
-        own = [one for one in unpacked if _is_beside(one.path, inside, known)]
-        fates += [Fate(who.id, one.place, False, _BESIDE) for one in own]
-        others = len(unpacked) - len(kept) - len(own)
+        kept, own, others = sorted_out([(piece.path, piece) for piece in unpacked], inside, known)
+        fates += [Fate(who.id, piece.place, False, BESIDE) for piece in own]
         fates.append(Fate(who.id, str(min(inside)), True, f"has {others} other files of the course"))
-        unpacked = kept
+        unpacked = [piece for _, piece in kept]
     if len(unpacked) > _MOST_READ:
         return refused(f"{len(unpacked)} files are more than {_MOST_READ}: hand in submission.py alone")
     named_for = _named_for(piece.path for piece in unpacked) if kinds == ["folder"] else set()
@@ -406,53 +406,6 @@ def _piece(one: Mapping[str, Any], places: Mapping[str, str]) -> Piece:
     if not python and not problem:
         problem = f"{place} is neither Python nor a notebook, and is not read."
     return Piece(path, place, one["content"], problem, one["cell"], python)
-
-
-def _repositories(paths: Iterable[PurePosixPath], known: Sequence[str]) -> set[PurePosixPath]:
-    """The folders that are clones of what `autograder release` writes."""
-    found = set()
-    for path in paths:
-        parts = path.parts
-        if len(parts) > 2 and parts[-3] == "labs" and parts[-2] in known and parts[-1] in ("task.py", "lab.toml"):
-            found.add(PurePosixPath(*parts[:-3]))
-    return found
-
-
-def _inside(path: PurePosixPath, roots: Collection[PurePosixPath]) -> PurePosixPath:
-    """A file's path in its clone; as it is where it is in none."""
-    root = next((parent for parent in path.parents if parent in roots), None)
-    return path if root is None else path.relative_to(root)
-
-
-def _is_lab_file(path: PurePosixPath, roots: Collection[PurePosixPath], known: Sequence[str]) -> bool:
-    """Whether a file of a clone is one that students write: `labs/LAB/submission*.py`."""
-    parts = _inside(path, roots).parts
-    return len(parts) == 3 and parts[0] == "labs" and parts[1] in known and parts[2] in SUBMISSION_NAMES
-
-
-def _is_beside(path: PurePosixPath, roots: Collection[PurePosixPath], known: Sequence[str]) -> bool:
-    """Whether a file of a clone is Python or a notebook that the course does not have, where students write."""
-    if not largest(path.name) or _is_lab_file(path, roots, known):
-        return False
-    inside = _inside(path, roots)
-    courses = len(inside.parts) > 1 and inside.parts[0] != "labs" and (CHECKOUT / inside.parts[0]).is_dir()
-    return not courses and inside.parts[0] != "mine" and not (CHECKOUT / inside).exists()
-
-
-def _of_repositories(
-    who: Identity,
-    files: list[tuple[PurePosixPath, Entry]],
-    roots: Collection[PurePosixPath],
-    known: Sequence[str],
-) -> tuple[list[tuple[PurePosixPath, Entry]], list[Fate]]:
-    kept = [(path, entry) for path, entry in files if _is_lab_file(path, roots, known)]
-    own = [entry for path, entry in files if _is_beside(path, roots, known)]
-    fates = [Fate(who.id, entry.place, False, _BESIDE) for entry in own]
-    others = len(files) - len(kept) - len(own)
-    return kept, [
-        *fates,
-        Fate(who.id, who.name or who.id, True, f"has {others} other files of the course's repository"),
-    ]
 
 
 def _named_for(paths: Iterable[PurePosixPath]) -> set[str]:
