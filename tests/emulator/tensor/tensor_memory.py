@@ -80,7 +80,7 @@ def names(first: int, count: int) -> str:
     return "{" + ", ".join(f"%r{first + i}" for i in range(count)) + "}"
 
 
-HEADER = """.version 8.7
+HEADER = """.version 9.0
 .target {target}
 .address_size 64
 .visible .entry k(.param .u64 p0, .param .u64 p1, .param .u64 p2) {{

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -505,7 +509,235 @@ def test_ptxas_takes_what_these_tests_run() -> None:
     bodies += [load(4, "32x32b.x{}.pack::16b"), store(4, "16x128b.x2.unpack::16b"), text + DONE + read(16), ANOTHER]
     bodies += [f"tcgen05.ld.sync.aligned.16x32bx2.x4.b32 {names(200, 4)}, [%own], 20;"]
     bodies += [text.replace("kind::f16", f"kind::{kind}") for kind in ("tf32", "f8f6f4", "i8")]
+    bodies += [copy(shape, 1) for shape in ("128x256b", "4x256b", "32x128b.warpx4", "64x128b.warpx2::02_13")]
+    bodies += [
+        text.replace("kind::f16", f"kind::{kind}.block_scale.{modifier}").replace("%p4;", "[%t], [%t], %p4;")
+        for kind, modifier, *_ in SCALED
+    ]
     bodies += [text.replace("%p4;", "{%r0, %r0, %r0, %r0}, %p4, 2;"), text.replace("%d1, %d2", "[%t], %d2")]
     for body in bodies:
         done = assembler.run(kernel(body), "sm_100a", 60)
         assert done.image, done.log
+
+
+# Copies from shared memory
+
+
+def copy(shape: str, descriptor: int, address: str = "%t") -> str:
+    """One tcgen05.cp by thread 0."""
+    return f"    mov.b64 %d1, {descriptor:#x};\n    @%p0 tcgen05.cp.cta_group::1.{shape} [{address}], %d1;\n"
+
+
+@pytest.mark.parametrize("swizzle", [0, 2, 4, 6])
+@pytest.mark.parametrize(
+    ("shape", "rows", "lanes"),  # of the lane the row that it gets, -1: it keeps what it has
+    [
+        ("128x256b", 128, np.arange(128)),
+        ("128x128b", 128, np.arange(128)),
+        ("32x128b.warpx4", 32, np.arange(128) % 32),
+        ("64x128b.warpx2::02_13", 64, np.arange(128) % 64),
+        ("64x128b.warpx2::01_23", 64, np.arange(128) // 64 * 32 + np.arange(128) % 32),
+        ("4x256b", 4, np.where(np.arange(128) % 32 == 0, np.arange(128) // 32, -1)),
+    ],
+)
+def test_every_shape_of_a_copy(shape: str, rows: int, lanes: np.ndarray, swizzle: int) -> None:
+    words = 8 if "256b" in shape else 4
+    content = RNG.integers(0, 256, (max(rows, 8), 32), dtype=np.uint8)
+    source = Layout(len(content), 1, swizzle)
+    tile = np.zeros(18432, np.uint8)
+    source.put(tile, content)
+    before = RNG.integers(0, 2**32, (8, 128), dtype=np.uint32)
+    body = fill(8) + FENCED + copy(shape, source.descriptor()) + DONE + read(8)
+    got = outputs(run(body, tile, before, 8))
+    wanted = before.copy()
+    copied = content.view(np.uint32)[:, :words].T
+    wanted[:words, lanes >= 0] = copied[:, lanes[lanes >= 0]]
+    assert np.array_equal(got, wanted)
+
+
+def test_a_copy_feeds_a_product() -> None:
+    """A goes to tensor memory by a copy, which the product behind it need not wait for; a load has to."""
+    tile, _, exact = small()
+    left, right = Layout(128, 1, 2), Layout(16, 2, 2, start=16384)
+    copied = copy("128x256b", left.descriptor(), "%r11").replace("mov.b64", "add.u32 %r11, %t, 64; mov.b64", 1)
+    text = product(instruction_descriptor(128, 16), right.descriptor(), "%r11")
+    assert np.array_equal(sums(outputs(run(copied + text + DONE + read(16), tile, out=16)), "f16"), exact)
+    result = run(copied.replace("%t, 64", "%t, 0") + by_first_warp(read(1)) + DONE, tile)
+    assert RACE in [f.kind for f in result.findings] and "put tcgen05.commit" in result.findings[0].message
+
+
+# Narrow types and scales
+
+NARROW = {"e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5}
+FORMATS = {"e4m3": (4, 3), "e5m2": (5, 2), "e2m3": (2, 3), "e3m2": (3, 2), "e2m1": (2, 1)}
+
+
+def values_of(bits: np.ndarray, name: str) -> np.ndarray:
+    """The numbers that finite patterns of a type are (OCP Microscaling Formats, 5.3)."""
+    exponent_bits, fraction_bits = FORMATS[name]
+    bits = bits.astype(np.int64)
+    fraction, biased = bits & (1 << fraction_bits) - 1, bits >> fraction_bits & (1 << exponent_bits) - 1
+    bias = (1 << exponent_bits - 1) - 1
+    value = np.where(biased > 0, fraction + (1 << fraction_bits), fraction) * 2.0 ** (np.maximum(biased, 1) - bias)
+    return np.where(bits >> exponent_bits + fraction_bits & 1, -value, value) / 2**fraction_bits
+
+
+def patterns(name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Finite patterns, of the 8-bit types those near 1, so that sums are exact."""
+    exponent_bits, fraction_bits = FORMATS[name]
+    width = 1 + exponent_bits + fraction_bits
+    if width < 8:
+        return RNG.integers(0, 1 << width, shape, dtype=np.uint8)
+    bias = (1 << exponent_bits - 1) - 1
+    biased = RNG.integers(bias - 1, bias + 2, shape)
+    bits = biased << fraction_bits | RNG.integers(0, 1 << fraction_bits, shape) | RNG.integers(0, 2, shape) << 7
+    return bits.astype(np.uint8)
+
+
+def packed(bits: np.ndarray, name: str) -> np.ndarray:
+    """Rows as shared memory has them: sixteen narrow elements side by side in 16 bytes."""
+    width = 1 + sum(FORMATS[name])
+    if width == 8:
+        return bits
+    singles = np.unpackbits(bits[..., None], axis=-1, bitorder="little")[..., :width]
+    groups = singles.reshape(len(bits), -1, 16 * width)
+    padded = np.zeros((*groups.shape[:2], 128), np.uint8)
+    padded[..., : 16 * width] = groups
+    return np.packbits(padded, axis=-1, bitorder="little").reshape(len(bits), -1)
+
+
+@pytest.mark.parametrize("a_name", NARROW)
+@pytest.mark.parametrize("b_name", ["e4m3", "e2m3", "e2m1"])
+def test_products_of_narrow_types(a_name: str, b_name: str) -> None:
+    a, b = patterns(a_name, (128, 32)), patterns(b_name, (16, 32))
+    left, right = Layout(128, 1, 2), Layout(16, 1, 0, start=16384)
+    tile = np.zeros(18432, np.uint8)
+    left.put(tile, packed(a, a_name))
+    right.put(tile, packed(b, b_name))
+    exact = values_of(a, a_name) @ values_of(b, b_name).T
+    descriptor = instruction_descriptor(128, 16, 1, NARROW[a_name], NARROW[b_name])
+    text = product(descriptor, right.descriptor(), left.descriptor(), kind="f8f6f4")
+    assert np.array_equal(sums(outputs(run(text + DONE + read(16), tile, out=16)), "f16").T, exact)
+    place = {8: 0, 6: 0, 4: 2}[1 + sum(FORMATS[a_name])]
+    words = np.concatenate([(a << place).view(np.uint32).T, np.zeros((8, 128), np.uint32)])
+    text = "    add.u32 %r12, %t, 64;\n" + product(descriptor, right.descriptor(), "%t", kind="f8f6f4", d="%r12")
+    shown = "    add.u32 %r9, %own, 64;\n" + load(16, address="%r9") + WAIT_LOAD + put(16)
+    assert np.array_equal(sums(outputs(run(fill(16) + FENCED + text + DONE + shown, tile, words, 16)), "f16").T, exact)
+
+
+SCALED = [  # kind, modifier, types, elements of a row, scales of a row, scales are powers of two
+    ("mxf8f6f4", "scale_vec::1X", ("e4m3", "e5m2"), 32, 1, True),
+    ("mxf8f6f4", "block32", ("e2m1", "e3m2"), 32, 1, True),
+    ("mxf4", "scale_vec::2X", ("e2m1", "e2m1"), 64, 2, True),
+    ("mxf4nvf4", "scale_vec::2X", ("e2m1", "e2m1"), 64, 2, True),
+    ("mxf4nvf4", "scale_vec::4X", ("e2m1", "e2m1"), 64, 4, True),
+    ("mxf4nvf4", "scale_vec::4X", ("e2m1", "e2m1"), 64, 4, False),
+]
+A_SCALES, B_SCALES = 128, 160  # columns
+
+
+def scale_values(bits: np.ndarray, exponents_alone: bool) -> np.ndarray:
+    return 2.0 ** (bits.astype(np.int64) - 127) if exponents_alone else values_of(bits, "e4m3")
+
+
+@dataclass
+class Scaled:
+    """One product with scales: patterns of A and B, what D starts as, and D."""
+
+    a: np.ndarray
+    b: np.ndarray
+    before: np.ndarray  # float32 [m, n]
+    got: np.ndarray
+
+
+def multiply_scaled(
+    kind: str, modifier: str, types: tuple[str, str], depth: int, scales: list[np.ndarray], alone: bool, at: int = 0
+) -> Scaled:
+    """Scales lie in each warp's lanes, from byte `at` of a word on; 48 columns have theirs in two."""
+    n, count = 48, scales[0].shape[1]
+    a, b = patterns(types[0], (128, depth)), patterns(types[1], (n, depth))
+    left, right = Layout(128, 1, 2), Layout(n, 1, 0, start=16384)
+    tile = np.zeros(18432, np.uint8)
+    left.put(tile, packed(a, types[0]) if depth == 32 else a[:, ::2] | a[:, 1::2] << 4)
+    right.put(tile, packed(b, types[1]) if depth == 32 else b[:, ::2] | b[:, 1::2] << 4)
+    before = RNG.normal(size=(128, 64)).astype(np.float32) * np.float32(4)
+    words = np.concatenate([np.zeros((8, 128), np.uint32), before.view(np.uint32).T])  # column, lane
+    for first, matrix in ((0, scales[0]), (4, scales[1])):
+        raw = np.zeros((128, 4), np.uint8)
+        raw[: len(matrix), at : at + count] = matrix
+        for column in range(4):
+            words[first + column] = np.tile(raw.view(np.uint32)[32 * column : 32 * column + 32, 0], 4)
+    body = take(8) + f"    add.u32 %r9, %own, {A_SCALES};\n" + store(4, address="%r9")
+    body += f"    add.u32 %r9, %own, {B_SCALES};\n" + store(4, address="%r9", first=104)
+    body += take(64, at=8) + store(64) + WAIT_STORE + FENCED
+    codes = (1, 1) if depth == 64 else (NARROW[types[0]], NARROW[types[1]])
+    descriptor = instruction_descriptor(128, n, at, *codes) | alone << 23 | at << 29
+    form = f"{kind}.block_scale.{modifier}"
+    text = product(descriptor, right.descriptor(), left.descriptor(), True, form, "[%r11], [%r12], ")
+    text = f"    add.u32 %r11, %t, {A_SCALES}; add.u32 %r12, %t, {B_SCALES};\n" + text
+    got = sums(outputs(run(body + text + DONE + read(64), tile, words, 64)), "f16")[:n].T
+    return Scaled(a, b, before[:, :n], got)
+
+
+@pytest.mark.parametrize("at", [0, 2])
+@pytest.mark.parametrize(("kind", "modifier", "types", "depth", "count", "alone"), SCALED, ids=str)
+def test_products_with_scales(kind, modifier, types, depth, count, alone, at) -> None:
+    low, high = (125, 130) if alone else (1, 0x60)
+    scales = [RNG.integers(low, high, (rows, count), dtype=np.uint8) for rows in (128, 48)]
+    it = multiply_scaled(kind, modifier, types, depth, scales, alone, 0 if count == 4 else at)
+    spread = [np.repeat(scale_values(s, alone), depth // count, axis=1) for s in scales]
+    exact = (values_of(it.a, types[0]) * spread[0]) @ (values_of(it.b, types[1]) * spread[1]).T + it.before
+    np.testing.assert_allclose(it.got, exact, rtol=0, atol=4e-7 * np.abs(exact).max())
+
+
+def cut(value: Fraction, unit: Fraction) -> Fraction:
+    """Toward zero, to a multiple of a unit."""
+    return math.trunc(value / unit) * unit
+
+
+def single(value: Fraction) -> float:
+    """Toward zero, to float32."""
+    rounded = np.float32(float(value)) if value else np.float32(0)
+    return float(np.nextafter(rounded, np.float32(0)) if abs(Fraction(float(rounded))) > abs(value) else rounded)
+
+
+def exponent_of(value: Fraction) -> int:
+    return math.frexp(float(value))[1] - 1
+
+
+@pytest.mark.parametrize(("alone", "count"), [(True, 2), (True, 4), (False, 4)])
+def test_the_bits_of_scaled_sums_of_four_bit_numbers(alone: bool, count: int) -> None:
+    """The published rule (MMA-Sim, nv_fused_dot_add_with_block_scale), with scales far apart, in rationals."""
+    low, high = (100, 150) if alone else (1, 0x7F)
+    scales = [RNG.integers(low, high, (rows, count), dtype=np.uint8) for rows in (128, 48)]
+    it = multiply_scaled("mxf4nvf4", f"scale_vec::{count}X", ("e2m1", "e2m1"), 64, scales, alone)
+    a, b = values_of(it.a, "e2m1"), values_of(it.b, "e2m1")
+    of_a, of_b = (scale_values(s, alone) for s in scales)
+    least = -127 if alone else -6  # exponent of subnormal scales
+    for i, j in zip(RNG.integers(0, 128, 60).tolist(), RNG.integers(0, 48, 60).tolist(), strict=True):
+        terms = [Fraction(float(it.before[i, j]))]
+        exponents = [exponent_of(terms[0])]
+        for first in range(0, 64, 16):
+            x, y = (Fraction(s[r, first * count // 64]) for s, r in ((of_a, i), (of_b, j)))
+            terms.append(Fraction(float(a[i, first : first + 16] @ b[j, first : first + 16])) * x * y)
+            exponents.append(max(exponent_of(x), least) + max(exponent_of(y), least))
+        unit = Fraction(2) ** (max(exponents) - 35)
+        assert float(it.got[i, j]) == single(sum((cut(term, unit) for term in terms), Fraction(0)))
+
+
+def test_scales_that_are_no_numbers_or_not_there() -> None:
+    scales = [np.full((rows, 1), 127, np.uint8) for rows in (128, 48)]
+    scales[0][5] = scales[1][7] = 255
+    got = multiply_scaled("mxf8f6f4", "block32", ("e4m3", "e4m3"), 32, scales, True).got
+    assert np.isnan(got[5]).all() and np.isnan(got[:, 7]).all() and not np.isnan(np.delete(got, 5, 0)[:, :7]).any()
+    tile, _, _ = small()
+    left, right = Layout(128, 1, 2).descriptor(), Layout(16, 1, 2, start=16384).descriptor()
+    for more, rest, words in (
+        (1 << 23, "[%t], [%t], ", "column 0 of tensor memory from lane 0 on, which nothing has written"),
+        (0, "[%t], [%t], ", "kind::mxf8f6f4 with types that it does not have"),
+        (1 << 23, "[%r2], [%t], ", "which are not all allocated"),
+    ):
+        text = product(instruction_descriptor(128, 16, 0) | more, right, left, False, "mxf8f6f4.block_scale", rest)
+        result = run("    add.u32 %r2, %t, 254;\n" + text.replace("[%t], %d1", "[%r11], %d1").replace(
+            "mov.b64", "add.u32 %r11, %t, 32; mov.b64", 1) + DONE, tile)  # fmt: skip
+        assert words in result.findings[0].message

@@ -11,12 +11,22 @@ from warplab.emulator.core.state.layout import (
     ROWS_WRITTEN,
 )
 from warplab.emulator.core.state.tensor_layout import (
+    COPY_4X256B,
+    COPY_32X128B,
+    COPY_64X128B_01_23,
+    COPY_64X128B_02_13,
+    COPY_128X128B,
+    COPY_128X256B,
     FORM_A_MEMORY,
     FORM_KIND_SHIFT,
     FORM_MASKED,
+    FORM_SCALES_SHIFT,
     KIND_F8F6F4,
     KIND_F16,
     KIND_I8,
+    KIND_MXF4,
+    KIND_MXF4NVF4,
+    KIND_MXF8F6F4,
     KIND_TF32,
     SHAPE_16X32BX2,
     SHAPE_16X64B,
@@ -24,6 +34,7 @@ from warplab.emulator.core.state.tensor_layout import (
     SHAPE_16X256B,
     SHAPE_32X32B,
     TC_COMMIT,
+    TC_COPY,
     TC_FENCE_AFTER,
     TC_FENCE_BEFORE,
     TC_PRODUCT,
@@ -52,6 +63,20 @@ _SHAPES = {  # with the registers of .x1
 _NUMBERS = ("x1", "x2", "x4", "x8", "x16", "x32", "x64", "x128")
 _MOST_REGISTERS = 128
 _KINDS = {"f16": KIND_F16, "tf32": KIND_TF32, "f8f6f4": KIND_F8F6F4, "i8": KIND_I8}
+_SCALED_KINDS = {"mxf8f6f4": KIND_MXF8F6F4, "mxf4": KIND_MXF4, "mxf4nvf4": KIND_MXF4NVF4}
+_SCALED = {  # the scales of a row by what an opcode says
+    "mxf8f6f4": {"": 1, "scale_vec__1X": 1, "block32": 1},
+    "mxf4": {"": 2, "scale_vec__2X": 2, "block32": 2},
+    "mxf4nvf4": {"scale_vec__2X": 2, "block32": 2, "scale_vec__4X": 4, "block16": 4},
+}
+_COPIES = {
+    "128x256b": COPY_128X256B,
+    "128x128b": COPY_128X128B,
+    "4x256b": COPY_4X256B,
+    "64x128b.warpx2__02_13": COPY_64X128B_02_13,
+    "64x128b.warpx2__01_23": COPY_64X128B_01_23,
+    "32x128b.warpx4": COPY_32X128B,
+}
 _COLLECTORS = tuple(f"collector__a__{use}" for use in ("fill", "use", "lastuse", "discard"))
 _ONE_BLOCK = "cta_group__1"
 _LARGEST_SHIFT = 15
@@ -190,17 +215,46 @@ def commit(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
     lowering.emit(make_record(OP_TENSOR_CORE, 0, row, mask, imm=offset, extra=(0, 0, 0, TC_COMMIT, 0, generic)))
 
 
-def product(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
-    """mma.cta_group.kind [d], a, b, descriptor{, lanes}, enable-input-d{, scale-input-d}."""
+def copy(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """cp.cta_group.shape{.multicast} [target], descriptor."""
     _need_target(lowering, instruction)
-    kind = parts[3].removeprefix("kind__") if len(parts) > 3 else ""
-    if parts[2] != _ONE_BLOCK or kind not in _KINDS or any(p not in _COLLECTORS for p in parts[4:]):
+    shape = ".".join(parts[3:])
+    if parts[2] != _ONE_BLOCK or shape not in _COPIES:
         raise Unsupported
+    target, descriptor = instruction.operands
+    extra = (0, 0, 0, TC_COPY, 0, 0, 0, _COPIES[shape])
+    places = (_tensor_address(lowering, target), lowering.source(descriptor, "b64"))
+    lowering.emit(make_record(OP_TENSOR_CORE, 0, *places, extra=extra))
+
+
+def _form(parts: list[str]) -> tuple[str, int]:
+    """The kind of a product, and the scales of a row; 0: it has none."""
+    kind = parts[3].removeprefix("kind__") if len(parts) > 3 else ""
+    modifiers = [p for p in parts[4:] if p not in _COLLECTORS]
+    if parts[2] != _ONE_BLOCK:
+        raise Unsupported
+    if kind in _KINDS and not modifiers:
+        return kind, 0
+    if kind in _SCALED and modifiers[:1] == ["block_scale"]:
+        named = _SCALED[kind]
+        scales = named.get(".".join(modifiers[1:]), 0)
+        if scales:
+            return kind, scales
+    raise Unsupported
+
+
+def product(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """mma.cta_group.kind [d], a, b, descriptor{, lanes}, enable-input-d{, scale-input-d}, or with .block_scale
+    [d], a, b, descriptor, [scales of a], [scales of b], enable-input-d."""
+    _need_target(lowering, instruction)
+    kind, scales = _form(parts)
     d, a, b, descriptor, *rest = instruction.operands
-    form = _KINDS[kind] << FORM_KIND_SHIFT
+    form = (_KINDS | _SCALED_KINDS)[kind] << FORM_KIND_SHIFT | scales << FORM_SCALES_SHIFT
     lanes = [0] * 4
     masked = rest[0]
-    if isinstance(masked, Group):
+    if scales:
+        lanes[:2] = [_tensor_address(lowering, rest.pop(0)) for _ in range(2)]
+    elif isinstance(masked, Group):
         lanes = [lowering.source(i, "b32") for i in masked.items]
         rest.pop(0)
         form |= FORM_MASKED

@@ -41,7 +41,7 @@ from warplab.emulator.core.state.tensor_layout import (
 )
 
 TENSOR_FAULTS = (FAULT_TENSOR_PLACE, FAULT_TENSOR_ORDER, FAULT_TENSOR_UNWRITTEN, FAULT_TENSOR_RULE)
-_KINDS = ("f16", "tf32", "f8f6f4", "i8")
+_KINDS = ("f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4")
 _FENCE = "tcgen05.fence::"
 
 

@@ -14,6 +14,8 @@ An OP_TENSOR_CORE, which each thread executes for itself:
     mma              SRC_A the address of D, SRC_B A's descriptor or address, SRC_C B's descriptor, X0 the instruction
                      descriptor, X1 the predicate enable-input-d, IMM by what power of two D is divided, X7 the form;
                      the OP_ROWS record in front names the lanes that stay as they are in SRC_A, SRC_B, SRC_C, X0
+    mma with scales  the same, but OP_ROWS names the addresses of A's and B's scales in SRC_A and SRC_B
+    cp               SRC_A the address in tensor memory, SRC_B the descriptor of the source, X7 the shape
     commit           SRC_A the mbarrier's address with offset IMM, X5 1 if it is generic, SRC_B the mask of a multicast
     fences           nothing else
 
@@ -30,13 +32,15 @@ WARP_LANES = 32  # lanes of tensor memory that a warp can access: those of its n
 HALVES, HALF_LANES = 8, 16  # the search for hazards looks at 16 lanes of a column at a time
 
 TM_ALLOC, TM_DEALLOC, TM_RELINQUISH, TM_LOAD, TM_STORE, TM_WAIT_LOAD, TM_WAIT_STORE = range(7)
-TC_PRODUCT, TC_COMMIT, TC_FENCE_BEFORE, TC_FENCE_AFTER, TC_COPY, TC_SHIFT = range(6)
+TC_PRODUCT, TC_COMMIT, TC_FENCE_BEFORE, TC_FENCE_AFTER, TC_COPY = range(5)
 SHAPE_32X32B, SHAPE_16X64B, SHAPE_16X128B, SHAPE_16X256B, SHAPE_16X32BX2 = range(5)
 
 # The form of an mma: flags, and its kind above them
 FORM_A_MEMORY, FORM_MASKED = 1, 2  # A lies in tensor memory; some lanes stay as they are
 FORM_KIND_SHIFT = 8
-KIND_F16, KIND_TF32, KIND_F8F6F4, KIND_I8 = range(4)
+FORM_SCALES_SHIFT = 16  # and the scales of a row: 0 for a product without
+KIND_F16, KIND_TF32, KIND_F8F6F4, KIND_I8, KIND_MXF8F6F4, KIND_MXF4, KIND_MXF4NVF4 = range(7)
+COPY_128X256B, COPY_128X128B, COPY_4X256B, COPY_64X128B_02_13, COPY_64X128B_01_23, COPY_32X128B = range(6)
 
 # A block's state
 (
@@ -63,6 +67,7 @@ QUEUE = 256
     O_ACTION, O_WARP, O_LANE, O_PC, O_MOMENT, O_FORM, O_D, O_A, O_B, O_DESCRIPTOR, O_KEEP, O_SHIFT, O_MASK,
 ) = range(13)  # fmt: skip
 O_FIELDS = O_MASK + 4
+O_A_SCALES, O_B_SCALES = O_MASK, O_MASK + 1  # of a product with scales, which masks no lanes
 T_DATA = T_QUEUE + QUEUE * O_FIELDS  # lane by lane
 T_CELLS = T_DATA + LANES_OF_MEMORY * COLUMNS * WORD // 8
 # What the sanitizer keeps of 16 lanes of a column, in int32 units: the pc, warp of the cluster plus 1 and clock of the

@@ -228,7 +228,7 @@ def _special(sig_a, exp_a, sig_b, exp_b, c, accumulator):
 
 
 @numba.njit(nogil=True, error_model="numpy")
-def _step(sig_a, exp_a, sig_b, exp_b, lift, rule, largest, total, row):
+def add_block(sig_a, exp_a, sig_b, exp_b, lift, rule, largest, total, row):
     """Add one block of products to a row of D, bits in `row`: A's decoded row (block,) times B's part (block, n).
 
     `lift` is how far a product of the largest exponent moves left to have the rule's fraction bits; `largest` (int32)
@@ -324,6 +324,6 @@ def multiply_accumulate(a, b, c, d, rule):
             row[j] = 0 if through_half else np.int64(c[i, j])
         for first in range(0, k_total, block):
             part = slice(first, min(first + block, k_total))
-            _step(sig_a[part], exp_a[part], sig_b[part], exp_b[part], lift, rule, largest, total, row)
+            add_block(sig_a[part], exp_a[part], sig_b[part], exp_b[part], lift, rule, largest, total, row)
         for j in range(n):
             d[i, j] = ieee_add(row[j], np.int64(c[i, j]), _TABLE[rule, 2]) if through_half else row[j]

@@ -17,7 +17,7 @@ import numpy as np
 from warplab.emulator.core.state.faults import compiled
 from warplab.emulator.core.state.layout import M_SHARED, M_SHARED_BYTES, SHARED_BASE
 from warplab.emulator.core.state.raw import get, load_u8, load_u16, load_u32
-from warplab.emulator.core.state.tensor_layout import HALF_LANES, WARP_LANES, WORD
+from warplab.emulator.core.state.tensor_layout import HALF_LANES, WARP_LANES
 from warplab.emulator.core.tensor_memory.places import column_of, host_of, lane_of
 
 PIECE_BYTES = 16
@@ -129,6 +129,20 @@ def gather_packed(m, matrix, descriptor, bits, flip):
 
 
 @compiled
+def gather_nibbles(m, matrix, descriptor, flip):
+    """The same of 4 bits, K-major, two in a byte."""
+    rows, depth = matrix.shape
+    shared = get(m, M_SHARED)
+    for row in range(rows):
+        for k in range(depth):
+            address = element_address(descriptor, False, np.int64(1), row, k // 2)
+            word = np.uint32(0)
+            if inside(m, address, 1):
+                word = np.uint32(load_u8(shared + address)) >> np.uint32(k % 2 * 4)
+            matrix[row, k] = (word & np.uint32(15)) ^ flip
+
+
+@compiled
 def lane_of_row(rows, first, row):
     """The lane of tensor memory that a row of A or D lies in: 64 rows take 16 lanes of each warp's 32."""
     if rows == 4 * HALF_LANES:
@@ -145,16 +159,17 @@ def halves_of(rows, first):
 
 
 @compiled
-def gather_memory(m, matrix, address, element, flip):
-    """Elements [row, k] of A in tensor memory, packed into its words."""
+def gather_memory(m, matrix, address, element, nibbles, bits, flip):
+    """Elements [row, k] of A in tensor memory, packed into its words: two of four bits in a byte (`nibbles`), or one of
+    `bits` bits, 0 for all of its bytes. The places of four and six bits in a byte are those of mma.sync."""
     rows, depth = matrix.shape
     for row in range(rows):
         place = host_of(m, lane_of_row(rows, lane_of(address), row), column_of(address))
         for k in range(depth):
-            matrix[row, k] = _element(place + k * element, element) ^ flip
-
-
-@compiled
-def words_of(depth, element):
-    """Columns that A takes in tensor memory."""
-    return depth * element // WORD
+            if nibbles:
+                word = np.uint32(load_u8(place + k // 2)) >> np.uint32(k % 2 * 4) & np.uint32(15)
+            elif bits:
+                word = np.uint32(load_u8(place + k)) >> np.uint32(6 - bits) & np.uint32((1 << bits) - 1)
+            else:
+                word = _element(place + k * element, element)
+            matrix[row, k] = word ^ flip

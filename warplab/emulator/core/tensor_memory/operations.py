@@ -69,12 +69,14 @@ from warplab.emulator.core.state.tensor_layout import (
     T_ISSUED,
     T_QUEUE,
     TC_COMMIT,
+    TC_COPY,
     TC_FENCE_AFTER,
     TC_FENCE_BEFORE,
-    TC_PRODUCT,
 )
+from warplab.emulator.core.tensor_memory.copies import accept_copy, make_copy
 from warplab.emulator.core.tensor_memory.order import fence_after, fence_before, release_done
 from warplab.emulator.core.tensor_memory.product import accept_product, make_product
+from warplab.emulator.core.tensor_memory.scales import scales_of
 
 _MBARRIER, _MASK, _MOMENT, _UP_TO = range(E_0, E_0 + 4)
 _MASK_SLOTS = np.array([SRC_A, SRC_B, SRC_C, X0], np.int64)
@@ -90,7 +92,11 @@ def _operation(m, number):
 def _do_first(m):
     """Do the oldest operation of the queue."""
     tensor = get(m, M_TENSOR)
-    make_product(m, _operation(m, get(tensor, T_FIRST)))
+    operation = _operation(m, get(tensor, T_FIRST))
+    if get(operation, O_ACTION) == TC_COPY:
+        make_copy(m, operation)
+    else:
+        make_product(m, operation)
     increase(tensor, T_FIRST, 1)
 
 
@@ -121,8 +127,8 @@ def _read_product(frame, constants, record, lane, operation):
     put(operation, O_DESCRIPTOR, _word(frame, constants, record, X0, lane))
     put(operation, O_KEEP, np.int64(load_u32(operand(frame, constants, record, X1)) >> np.uint32(lane)) & 1)
     put(operation, O_SHIFT, field(record, IMM))
-    if form & FORM_MASKED:
-        for part in range(4):
+    if form & FORM_MASKED or scales_of(form):
+        for part in range(4 if form & FORM_MASKED else 2):
             put(operation, O_MASK + part, _word(frame, constants, record - RECORD_BYTES, _MASK_SLOTS[part], lane))
 
 
@@ -138,8 +144,15 @@ def _issue(m, warp, frame, constants, record, pc, lane, moment):
     put(operation, O_LANE, lane)
     put(operation, O_PC, pc)
     put(operation, O_MOMENT, moment)
-    _read_product(frame, constants, record, lane, operation)
-    if accept_product(m, operation):
+    if field(record, X3) == TC_COPY:
+        put(operation, O_FORM, field(record, X7))
+        put(operation, O_D, _word(frame, constants, record, SRC_A, lane))
+        put(operation, O_A, load_i64(operand(frame, constants, record, SRC_B) + 8 * lane))
+        accepted = accept_copy(m, operation)
+    else:
+        _read_product(frame, constants, record, lane, operation)
+        accepted = accept_product(m, operation)
+    if accepted:
         increase(tensor, T_ISSUED, 1)
 
 
@@ -178,7 +191,7 @@ def ask_core(m, warp, frame, constants, record, pc, mask):
         rest &= rest - np.uint32(1)
         if action == TC_COMMIT:
             _commit(m, warp, frame, constants, record, pc, lane, moment)
-        elif action == TC_PRODUCT:
+        else:
             _issue(m, warp, frame, constants, record, pc, lane, moment)
     pass_moment(m, warp)
 

@@ -8,26 +8,22 @@ The instruction descriptor:
     bits 7-9    type of A                bit 16      transpose B
     bits 10-12  type of B
 
-(PTX ISA, "Instruction descriptor"; CUTLASS, mma_sm100_desc.hpp.) D has 32 bits for each element, f16 in the lower half.
-Row i of 128 lies in lane i; of 64 rows the first 16 lie in lanes 0 to 15, the next in lanes 32 to 47, and so on.
+With scales bits 4, 5, 29 and 30 tell where those of B and A begin, and bit 23 their type. (PTX ISA, "Instruction
+descriptor"; CUTLASS, mma_sm100_desc.hpp.) D has 32 bits for each element, f16 in the lower half. Row i of 128 lies in
+lane i; of 64 rows the first 16 lie in lanes 0 to 15, the next in lanes 32 to 47, and so on.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from warplab.emulator.core.memory.in_flight import end_source, start_source
-from warplab.emulator.core.memory.shadow import check_async_read, check_read
 from warplab.emulator.core.state.faults import compiled, report
 from warplab.emulator.core.state.layout import (
     C_FIELDS,
     C_PRODUCTS,
     C_REQUESTS,
-    FAULT_OUT_OF_BOUNDS,
     FAULT_TENSOR_RULE,
     M_COUNTS,
-    M_SHARED_SHADOW,
-    SPACE_SHARED,
 )
 from warplab.emulator.core.state.raw import get, increase, load_u32, store_u32
 from warplab.emulator.core.state.tensor_layout import (
@@ -39,6 +35,9 @@ from warplab.emulator.core.state.tensor_layout import (
     KIND_F8F6F4,
     KIND_F16,
     KIND_I8,
+    KIND_MXF4,
+    KIND_MXF4NVF4,
+    KIND_MXF8F6F4,
     KIND_TF32,
     O_A,
     O_B,
@@ -66,28 +65,30 @@ from warplab.emulator.core.tensor.numerics import (
     rule_number,
 )
 from warplab.emulator.core.tensor_memory.matrices import (
-    PIECE_BYTES,
-    element_address,
     gather_memory,
+    gather_nibbles,
     gather_packed,
     gather_shared,
     halves_of,
-    inside,
     lane_of_row,
     well_formed,
-    words_of,
 )
 from warplab.emulator.core.tensor_memory.order import check_written, read_cells, write_cells
 from warplab.emulator.core.tensor_memory.places import allocated, column_of, host_of, lane_of
+from warplab.emulator.core.tensor_memory.scales import multiply_scaled, scale_address, scale_byte, scales_of
+from warplab.emulator.core.tensor_memory.shared_operands import end_reading, start_reading
 
 _K_BYTES = 32
+_A_WORDS = 8  # columns that A takes in tensor memory: below a byte an element has one to itself, but for mxf4
 _D_F16, _D_F32, _D_S32 = range(3)
 # The kinds of number that a descriptor's codes stand for, by the kind of product; -1: none
-_CODES = np.full((4, 8), -1, np.int64)
+_CODES = np.full((7, 8), -1, np.int64)
 _CODES[KIND_F16, :2] = Kind.F16, Kind.BF16
 _CODES[KIND_TF32, 2] = Kind.TF32
 _CODES[KIND_F8F6F4, [0, 1, 3, 4, 5]] = NARROW
 _CODES[KIND_I8, :2] = 0, 1  # unsigned, signed
+_CODES[KIND_MXF8F6F4] = _CODES[KIND_F8F6F4]
+_CODES[KIND_MXF4, 1] = _CODES[KIND_MXF4NVF4, 1] = Kind.E2M1
 
 
 def _rules() -> np.ndarray:
@@ -130,21 +131,50 @@ def _kind(operation):
 
 @compiled
 def _element(kind):
-    """The bytes of an element of A or B, of those below a byte the bytes that one takes on average in shared memory."""
+    """The bytes of an element of A or B; 1 also for those below a byte, of which mxf4 has two in one."""
     if kind == KIND_F16:
         return np.int64(2)
     return np.int64(4) if kind == KIND_TF32 else np.int64(1)
+
+
+@compiled
+def _by_nibbles(kind):
+    """Does an element take four bits?"""
+    return kind in (KIND_MXF4, KIND_MXF4NVF4)
+
+
+@compiled
+def _depth(kind):
+    """Elements of a row of A."""
+    return np.int64(2 * _K_BYTES) if _by_nibbles(kind) else _K_BYTES // _element(kind)
+
+
+@compiled
+def _is_narrow(kind, code):
+    """Has a type fewer than eight bits?"""
+    return _by_nibbles(kind) or kind in (KIND_F8F6F4, KIND_MXF8F6F4) and code > 1
 
 
 # What is asked for
 
 
 @compiled
-def _types_fit(kind, descriptor):
+def _scales_fit(kind, descriptor, scales):
+    """Has the tensor core scales of this type, and of so many elements; are they where a row's may be?"""
+    exponents_alone, a, b = _bits(descriptor, 23, 1), scale_byte(descriptor, 0), scale_byte(descriptor, 1)
+    if _bits(descriptor, 31, 1) or scales > 1 and (a | b) & 1 or scales == 4 and (a | b):
+        return False
+    return exponents_alone or kind == KIND_MXF4NVF4 and scales == 4
+
+
+@compiled
+def _types_fit(kind, descriptor, scales):
     """Has the tensor core a product of this kind with the types of the descriptor?"""
     a, b, d = _CODES[kind, _bits(descriptor, 7, 3)], _CODES[kind, _bits(descriptor, 10, 3)], _bits(descriptor, 4, 2)
     if a < 0 or b < 0 or _bits(descriptor, 2, 1):
         return False
+    if kind >= KIND_MXF8F6F4:
+        return _scales_fit(kind, descriptor, scales)
     if kind == KIND_I8:
         return d == _D_S32 and _bits(descriptor, 13, 2) == 0
     if _bits(descriptor, 3, 1) or d > _D_F32 or kind == KIND_TF32 and d != _D_F32:
@@ -155,7 +185,7 @@ def _types_fit(kind, descriptor):
 @compiled
 def _shape_fits(kind, descriptor):
     m, n = _m(descriptor), _n(descriptor)
-    if m not in (64, 128) or n < 8 or n > 256:
+    if m not in (64, 128) or n < 8 or n > 256 or kind >= KIND_MXF8F6F4 and m != 128:
         return False
     if kind == KIND_I8 and n > 32 and n % 16:
         return False
@@ -166,10 +196,10 @@ def _shape_fits(kind, descriptor):
 def _descriptors_fit(operation, kind, descriptor):
     """Are the matrix descriptors well formed, and the types such as may be transposed?"""
     a_transposed, b_transposed = _bits(descriptor, 15, 1), _bits(descriptor, 16, 1)
-    if kind == KIND_F8F6F4:
-        narrow = a_transposed and _bits(descriptor, 7, 3) > 1 or b_transposed and _bits(descriptor, 10, 3) > 1
-        if narrow:
-            return False
+    if a_transposed and _is_narrow(kind, _bits(descriptor, 7, 3)):
+        return False
+    if b_transposed and _is_narrow(kind, _bits(descriptor, 10, 3)):
+        return False
     if not well_formed(get(operation, O_B), b_transposed, _element(kind)):
         return False
     if get(operation, O_FORM) & FORM_A_MEMORY:
@@ -190,7 +220,7 @@ def _lanes_fit(operation, m):
 def _broken_rule(operation):
     """The rule that a product breaks; -1: none."""
     kind, descriptor = _kind(operation), get(operation, O_DESCRIPTOR)
-    if not _types_fit(kind, descriptor):
+    if not _types_fit(kind, descriptor, scales_of(get(operation, O_FORM))):
         return np.int64(RULE_TYPES)
     if not _shape_fits(kind, descriptor):
         return np.int64(RULE_SHAPE)
@@ -199,40 +229,17 @@ def _broken_rule(operation):
     return np.int64(-1) if _lanes_fit(operation, _m(descriptor)) else np.int64(RULE_ALIGNMENT)
 
 
-# Shared memory
-
-
 @compiled
-def _piece(descriptor, transposed, element, rows, index):
-    """The shared address of the index-th piece of 16 bytes of a matrix."""
-    elements = PIECE_BYTES // element
-    if transposed:
-        groups = rows // elements
-        return element_address(descriptor, True, element, index % groups * elements, index // groups)
-    return element_address(descriptor, False, element, index >> 1, (index & 1) * elements)
-
-
-@compiled
-def _read_shared(m, warp, descriptor, transposed, element, rows, pc, lane):
-    """Check and note that the async proxy reads a matrix from now on."""
-    for index in range(rows * _K_BYTES // PIECE_BYTES):
-        address = _piece(descriptor, transposed, element, rows, index)
-        if not inside(m, address, PIECE_BYTES):
-            report(m, FAULT_OUT_OF_BOUNDS, pc, warp, lane, address, PIECE_BYTES, 0, -1, SPACE_SHARED, 0)
-        elif get(m, M_SHARED_SHADOW):
-            check_read(m, warp, address, PIECE_BYTES, PIECE_BYTES, pc, lane, 0, 0, 0)
-            check_async_read(m, warp, address, PIECE_BYTES, pc, lane)
-            start_source(m, warp, address, PIECE_BYTES, pc)
-
-
-@compiled
-def _end_shared(m, warp, descriptor, transposed, element, rows, pc):
-    """The matrix has been read."""
-    if get(m, M_SHARED_SHADOW):
-        for index in range(rows * _K_BYTES // PIECE_BYTES):
-            address = _piece(descriptor, transposed, element, rows, index)
-            if inside(m, address, PIECE_BYTES):
-                end_source(m, warp, address, PIECE_BYTES, pc)
+def _read_scales(m, warp, operation, pc, lane):
+    """Check and note that the scales are read; False if they are not all allocated."""
+    descriptor = get(operation, O_DESCRIPTOR)
+    for of_b in range(2):
+        address = scale_address(operation, of_b)
+        count = ((_n(descriptor) if of_b else _m(descriptor)) + 31) // 32
+        if not allocated(m, address, count, 0, pc, warp, lane):
+            return False
+        read_cells(m, warp, np.int64(0xFF), address, column_of(address), count, BY_OPERAND, pc, lane)
+    return True
 
 
 @compiled
@@ -246,23 +253,25 @@ def accept_product(m, operation):
         return False
     rows, columns, element = _m(descriptor), _n(descriptor), _element(kind)
     a, d = get(operation, O_A), get(operation, O_D)
-    words = words_of(_K_BYTES // element, element)
     if not allocated(m, d, columns, 1, pc, warp, lane):
         return False
     if form & FORM_A_MEMORY:
-        if not allocated(m, a, words, 0, pc, warp, lane):
+        if not allocated(m, a, np.int64(_A_WORDS), 0, pc, warp, lane):
             return False
-        read_cells(m, warp, halves_of(rows, lane_of(a)), a, column_of(a), words, BY_OPERAND, pc, lane)
+        read_cells(m, warp, halves_of(rows, lane_of(a)), a, column_of(a), np.int64(_A_WORDS), BY_OPERAND, pc, lane)
     else:
-        _read_shared(m, warp, a, _bits(descriptor, 15, 1), element, rows, pc, lane)
-    _read_shared(m, warp, get(operation, O_B), _bits(descriptor, 16, 1), element, columns, pc, lane)
+        start_reading(m, warp, a, _bits(descriptor, 15, 1), element, rows, _K_BYTES, pc, lane)
+    b = get(operation, O_B)
+    start_reading(m, warp, b, _bits(descriptor, 16, 1), element, columns, _K_BYTES, pc, lane)
+    if scales_of(form) and not _read_scales(m, warp, operation, pc, lane):
+        return False
     halves = halves_of(rows, lane_of(d))
     if get(operation, O_KEEP):
         check_written(m, warp, halves, d, column_of(d), columns, pc, lane)
     write_cells(m, warp, halves, d, column_of(d), columns, BY_PRODUCT, pc, lane)
     cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
     increase(cell, C_REQUESTS, 1)
-    increase(cell, C_PRODUCTS, rows * columns * _K_BYTES // element)
+    increase(cell, C_PRODUCTS, rows * columns * _depth(kind))
     return True
 
 
@@ -276,13 +285,15 @@ def _sign(kind, code):
         return np.uint32(0x8000)
     if kind == KIND_TF32:
         return np.uint32(0x80000000)
+    if _by_nibbles(kind):
+        return np.uint32(8)
     return np.uint32(8) if code == 5 else np.uint32(0x20) if code > 1 else np.uint32(0x80)
 
 
 @compiled
 def _narrow_bits(kind, code):
-    """The bits of an element that is packed below a byte; 0 for others."""
-    if kind != KIND_F8F6F4 or code < 2:
+    """The bits of an element that has a padded place in shared memory; 0 for others."""
+    if _by_nibbles(kind) or not _is_narrow(kind, code):
         return np.int64(0)
     return np.int64(4) if code == 5 else np.int64(6)
 
@@ -291,7 +302,9 @@ def _narrow_bits(kind, code):
 def _gather(m, matrix, descriptor, transposed, kind, code, negated):
     flip = _sign(kind, code) if negated else np.uint32(0)
     bits = _narrow_bits(kind, code)
-    if bits:
+    if _by_nibbles(kind):
+        gather_nibbles(m, matrix, descriptor, flip)
+    elif bits:
         gather_packed(m, matrix, descriptor, bits, flip)
     else:
         gather_shared(m, matrix, descriptor, transposed, _element(kind), flip)
@@ -365,22 +378,26 @@ def make_product(m, operation):
     warp, pc, element = get(operation, O_WARP), get(operation, O_PC), _element(kind)
     a_code, b_code, d_code = _bits(descriptor, 7, 3), _bits(descriptor, 10, 3), _bits(descriptor, 4, 2)
     a_transposed, b_transposed = _bits(descriptor, 15, 1), _bits(descriptor, 16, 1)
-    rows, columns, depth = _m(descriptor), _n(descriptor), _K_BYTES // element
+    rows, columns, depth = _m(descriptor), _n(descriptor), _depth(kind)
     a, b = np.empty((rows, depth), np.uint32), np.empty((columns, depth), np.uint32)
     d = np.zeros((rows, columns), np.uint32)
     if form & FORM_A_MEMORY:
         flip = _sign(kind, a_code) if _bits(descriptor, 13, 1) else np.uint32(0)
-        gather_memory(m, a, get(operation, O_A), element, flip)
+        gather_memory(m, a, get(operation, O_A), element, _by_nibbles(kind), _narrow_bits(kind, a_code), flip)
     else:
         _gather(m, a, get(operation, O_A), a_transposed, kind, a_code, _bits(descriptor, 13, 1))
-        _end_shared(m, warp, get(operation, O_A), a_transposed, element, rows, pc)
+        end_reading(m, warp, get(operation, O_A), a_transposed, element, rows, _K_BYTES, pc)
     _gather(m, b, get(operation, O_B), b_transposed, kind, b_code, _bits(descriptor, 14, 1))
-    _end_shared(m, warp, get(operation, O_B), b_transposed, element, columns, pc)
-    accumulator = np.int64(Kind.F16) if d_code == _D_F16 else np.int64(Kind.F32)
+    end_reading(m, warp, get(operation, O_B), b_transposed, element, columns, _K_BYTES, pc)
+    scaled = scales_of(form) != 0
+    accumulator = np.int64(Kind.F16) if d_code == _D_F16 and not scaled else np.int64(Kind.F32)
     if get(operation, O_KEEP):
         _load_sums(m, d, operation, accumulator)
-    if kind == KIND_I8:
+    a_kind, b_kind = _CODES[kind, a_code], _CODES[kind, b_code]
+    if scaled:
+        multiply_scaled(m, operation, kind, a, b, d, a_kind, b_kind, _RULES[a_kind, b_kind, _D_F32])
+    elif kind == KIND_I8:
         _multiply_integers(a, b, d, descriptor)
     else:
-        multiply_accumulate(a, b, d, d, _RULES[_CODES[kind, a_code], _CODES[kind, b_code], d_code])
+        multiply_accumulate(a, b, d, d, _RULES[a_kind, b_kind, d_code])
     _store_sums(m, d, operation)

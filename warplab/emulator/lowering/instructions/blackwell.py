@@ -14,6 +14,7 @@ _MMA = "tcgen05.mma.cta_group::1"
 _KINDS = "{.kind::f16,.kind::tf32,.kind::f8f6f4}"
 _COMMIT = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster"
 _LANES = "4b32"
+_SCALED = "[tmem] b64 b64 b32 [tmem] [tmem] pred"
 
 ROWS = (
     Row(
@@ -106,24 +107,34 @@ ROWS = (
             (_MMA + _KINDS, f"[tmem] [tmem] b64 b32 {_LANES} pred"),
             (_MMA + "{.kind::f16,.kind::tf32}", f"[tmem] b64 b64 b32 {_LANES} pred 3"),
             (_MMA + ".kind::i8", f"[tmem] b64 b64 b32 {_LANES} pred"),
+            (_MMA + ".kind::mxf8f6f4.block_scale{,.scale_vec::1X,.block32}", _SCALED),
+            (_MMA + ".kind::mxf4.block_scale{,.scale_vec::2X,.block32}", _SCALED),
+            (_MMA + ".kind::mxf4nvf4.block_scale{.scale_vec::2X,.scale_vec::4X,.block16,.block32}", _SCALED),
         ),
         tcgen05.product,
         Work.TENSOR,
         since=_SINCE,
         refused=(
             ("tcgen05.mma.cta_group::2" + _KINDS, "[tmem] b64 b64 b32 pred"),
-            (_MMA + ".kind::mxf8f6f4.block_scale.scale_vec::1X", "[tmem] b64 b64 b32 [tmem] [tmem] pred"),
-            (_MMA + ".kind::mxf4.block_scale.scale_vec::2X", "[tmem] b64 b64 b32 [tmem] [tmem] pred"),
-            (_MMA + ".kind::mxf4nvf4.block_scale.scale_vec::4X", "[tmem] b64 b64 b32 [tmem] [tmem] pred"),
+            ("tcgen05.mma.sp.cta_group::1" + _KINDS, "[tmem] b64 b64 [tmem] b32 pred"),
+            ("tcgen05.mma.ws.cta_group::1" + _KINDS, "[tmem] b64 b64 b32 pred"),
         ),
         writes=False,
         name_parts=2,
         tested=_BUILDER,
     ),
     Row(
-        refused=(("tcgen05.cp.cta_group::1{.128x256b,.4x256b,.128x128b}", "[tmem] b64"),),
+        (
+            ("tcgen05.cp.cta_group::1{.128x256b,.128x128b,.4x256b,.32x128b.warpx4}", "[tmem] b64"),
+            ("tcgen05.cp.cta_group::1.64x128b{.warpx2::02_13,.warpx2::01_23}", "[tmem] b64"),
+        ),
+        tcgen05.copy,
+        Work.MEMORY,
         since=_SINCE,
+        refused=(("tcgen05.cp.cta_group::1.128x256b.b8x16{.b4x16_p64,.b6x16_p32}", "[tmem] b64"),),
+        writes=False,
         name_parts=2,
+        tested=_TESTED,
     ),
     Row(refused=(("tcgen05.shift.cta_group::1.down", "[tmem]"),), since=_SINCE, name_parts=2),
 )

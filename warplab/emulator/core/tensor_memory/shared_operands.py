@@ -1,0 +1,44 @@
+"""What the tensor core reads of shared memory, for the sanitizer: from its issue until it is done."""
+
+from __future__ import annotations
+
+from warplab.emulator.core.memory.in_flight import end_source, start_source
+from warplab.emulator.core.memory.shadow import check_async_read, check_read
+from warplab.emulator.core.state.faults import compiled, report
+from warplab.emulator.core.state.layout import FAULT_OUT_OF_BOUNDS, M_SHARED_SHADOW, SPACE_SHARED
+from warplab.emulator.core.state.raw import get
+from warplab.emulator.core.tensor_memory.matrices import PIECE_BYTES, element_address, inside
+
+
+@compiled
+def _piece(descriptor, transposed, element, rows, width, index):
+    """The shared address of the index-th piece of a matrix; K-major, a row has `width` bytes."""
+    elements = PIECE_BYTES // element
+    if transposed:
+        groups = rows // elements
+        return element_address(descriptor, True, element, index % groups * elements, index // groups)
+    parts = width // PIECE_BYTES
+    return element_address(descriptor, False, element, index // parts, index % parts * elements)
+
+
+@compiled
+def start_reading(m, warp, descriptor, transposed, element, rows, width, pc, lane):
+    """Check and note that the async proxy reads a matrix of `rows` x `width` bytes from now on."""
+    for index in range(rows * width // PIECE_BYTES):
+        address = _piece(descriptor, transposed, element, rows, width, index)
+        if not inside(m, address, PIECE_BYTES):
+            report(m, FAULT_OUT_OF_BOUNDS, pc, warp, lane, address, PIECE_BYTES, 0, -1, SPACE_SHARED, 0)
+        elif get(m, M_SHARED_SHADOW):
+            check_read(m, warp, address, PIECE_BYTES, PIECE_BYTES, pc, lane, 0, 0, 0)
+            check_async_read(m, warp, address, PIECE_BYTES, pc, lane)
+            start_source(m, warp, address, PIECE_BYTES, pc)
+
+
+@compiled
+def end_reading(m, warp, descriptor, transposed, element, rows, width, pc):
+    """The matrix has been read."""
+    if get(m, M_SHARED_SHADOW):
+        for index in range(rows * width // PIECE_BYTES):
+            address = _piece(descriptor, transposed, element, rows, width, index)
+            if inside(m, address, PIECE_BYTES):
+                end_source(m, warp, address, PIECE_BYTES, pc)
