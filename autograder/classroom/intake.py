@@ -228,17 +228,18 @@ def _students(
         for folder, who in identities.items():
             if folder not in there:
                 students.setdefault(who.id, _Student(who)).came(front if front in known else "", _at(people[folder]))
-        of_platform = bool(people) or any(_is_platforms(entry.path.parts) for entry in inner)
-        of_platform |= (any(map(_EXPORT.fullmatch, roots)) or (not front and len(parts) > 1)) and not any(
+        named = bool(people) or any(_is_platforms(entry.path.parts) for entry in inner)
+        by_folder = (any(map(_EXPORT.fullmatch, roots)) or (not front and len(parts) > 1)) and not any(
             len(entry.path.parts) == 1 and largest(entry.path.name) and not is_archive(entry.path.name)
             for entry in inner
         )
         for entry in inner:
-            if of_platform and len(entry.path.parts) == 1 and not _is_platforms(entry.path.parts):
-                if not largest(entry.path.name):
+            if len(entry.path.parts) == 1 and not _is_platforms(entry.path.parts):
+                if (named or by_folder) and not largest(entry.path.name):
                     told.fates.append(Fate("", entry.place, False, "is no file of a student's by its name"))
                     continue
-                told.warnings.append(f"{entry.place} is not named as the platform names files: see whose it is.")
+                if named:
+                    told.warnings.append(f"{entry.place} is not named as the platform names files: see whose it is.")
             found = owner(entry.path.parts, identities, prefix)
             student = students[found.who.id]
             if "submitted" in roots and entry.path.name == "timestamp.txt" and len(entry.path.parts) == 3:

@@ -273,6 +273,9 @@ def test_a_download_that_lies_where_a_students_files_do_is_no_student(
 def test_a_file_per_student_that_cannot_be_read_is_that_students(tmp_path: Path) -> None:
     tree = Tree({"submissions/ada.py": b"# ada", "submissions/bob.pdf": b"%PDF"}, {})
     assert {one.student for one in read_class(tree.write(tmp_path) / "submissions", LAB).handed_in} == {"ada", "bob"}
+    archives = {f"submissions/{name}.zip": zipped({"submission.py": work(name)}) for name in ("ada", "bob")}
+    found = read_class(Tree(archives, {}).write(tmp_path / "zips") / "submissions", LAB)
+    assert {one.student for one in found.handed_in} == {"ada", "bob"} and not found.warnings and found.all_read
 
 
 def test_somebody_who_is_named_without_a_file_has_a_row(tmp_path: Path) -> None:
