@@ -6,15 +6,12 @@ Only for submissions that the caller wrote or trusts: nothing is sandboxed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from pathlib import Path
 
-import numpy as np
-
 from autograder.judge.capture_stage import capture_cases, read_submission
-from autograder.spec.inputs import generate
 from autograder.spec.lab import Lab
 from autograder.spec.task import Case
+from autograder.worker.microscope_stage import page_of
 from autograder.worker.prepare_stage import Captured, prepare_here
 from warplab.errors import WarplabError
 from warplab.plan.model import EMULATED_ARCHITECTURE
@@ -40,18 +37,11 @@ def capture_submission(
 
 def save_microscope(lab: Lab, source: Path, seed: int, page: Path) -> bool:
     """Write the microscope's page of the profile case's largest launch; whether that could be done."""
-    from warplab.emulator.profiling.profile import profile  # it takes longer to import than a short answer takes
-
     drawn = lab.drawn(seed)
     case = drawn.task.profile
     try:
         captured = capture_submission(drawn, source, [case], seed, EMULATED_ARCHITECTURE)
-        plan = captured.plans[case.name]
-        largest = max(
-            range(len(plan.launches)), key=lambda n: prod(plan.launches[n].grid) * prod(plan.launches[n].block)
-        )
-        traced = profile(plan, dict(generate(np, drawn.task, case, seed)), launch=largest)
-        traced.microscope().save(page)
+        page_of(captured.plans[case.name], drawn, seed).save(page)
     except (WarplabError, OSError, ValueError):
         return False
     return True

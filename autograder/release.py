@@ -36,8 +36,8 @@ _FOLDERS = (
 )  # fmt: skip
 # What a learner reads; the threat model and the instructor's pages are not among it.
 _DOCUMENTS = (
-    "emulator", "counters", "findings", "races", "grading", "measuring", "networks", "parallelism", "profiling", "ptx",
-    "tensor-numerics", "validation", "your-own-kernels", "api", "architecture", "glossary", "map",
+    "emulator", "counters", "findings", "races", "grading", "measuring", "networks", "panel", "parallelism",
+    "profiling", "ptx", "tensor-numerics", "validation", "your-own-kernels", "api", "architecture", "glossary", "map",
 )  # fmt: skip
 _LEFT_OUT = {
     "__pycache__",

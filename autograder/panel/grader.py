@@ -7,13 +7,27 @@ from collections.abc import Callable
 from pathlib import Path
 
 from autograder import own_history
+from autograder.judge.capture_stage import capture_cases, read_submission
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.pipeline import grade
+from autograder.judge.runner import Runner
 from autograder.panel.target import GRADE, LIVE, Target
 from autograder.records.machine import Machine, choose_machine
 from autograder.records.report import Report
 from autograder.records.request import Request
+from autograder.records.text import clean
+from autograder.spec.lab import find_lab
+from autograder.spec.seeds import secret_seed
+from warplab.errors import WarplabError
 from warplab.files import write_whole
+from warplab.worker.process import WorkerError
+
+_PAGE = "autograder.worker.microscope_stage:page"
+_PAGE_SECONDS = 120.0  # of a lab's profile case; it takes 1 s once the worker is warm
+
+
+class NoPage(WarplabError):
+    """The submission's kernels give nothing to show."""
 
 
 class Grader:
@@ -28,15 +42,34 @@ class Grader:
 
         Raises DeviceError, OSError.
         """
-        source = Path(self._folder.name) / target.name
-        write_whole(source, target.text)
+        source = self._written(target)
         machine = choose_machine("emulator" if way == LIVE else "auto", target.lab.oldest, own=True)
-        if machine not in self._workers:
-            self._workers[machine] = ConfinedWorker(machine, own=True)
-        report = grade(Request(target.lab, source, machine, quick=way != GRADE), self._workers[machine], progress)
+        request = Request(target.lab, source, machine, quick=way != GRADE)
+        report = grade(request, self._worker(machine), progress)
         if way == GRADE and target.kept:
             own_history.keep(report)
         return report
+
+    def microscope(self, target: Target) -> str:
+        """The HTML of the microscope's page for the profile case; a submission's worker may have written anything.
+
+        Raises LabError for a lab without kernels, Rejected, JudgeError, NoPage, DeviceError, OSError.
+        """
+        lab, seed = find_lab(target.lab.name), secret_seed()
+        drawn, machine = lab.drawn(seed), choose_machine("emulator", own=True)
+        submission, worker = read_submission(self._written(target)), self._worker(machine)
+        runner = Runner(worker, drawn, seed)
+        runner.warm_up()
+        case, architecture = drawn.task.profile, machine.architecture
+        answers = capture_cases(drawn, submission, [case], seed, architecture, machine.isolation)
+        prepared = runner.prepare(submission, answers, architecture)
+        runner.warm_up(prepared.parts)
+        try:
+            plan = prepared.plans[case.name]
+            answer = worker.call(_PAGE, timeout=_PAGE_SECONDS, plan=plan, task=str(lab.folder), seed=seed)
+        except WorkerError as error:
+            raise NoPage(f"The microscope shows nothing: {clean(str(error))}. Check the submission first.") from None
+        return str(answer)
 
     def close(self) -> None:
         """End the workers."""
@@ -44,3 +77,13 @@ class Grader:
             worker.close()
         self._workers.clear()
         self._folder.cleanup()
+
+    def _written(self, target: Target) -> Path:
+        source = Path(self._folder.name) / target.name
+        write_whole(source, target.text)
+        return source
+
+    def _worker(self, machine: Machine) -> ConfinedWorker:
+        if machine not in self._workers:
+            self._workers[machine] = ConfinedWorker(machine, own=True)
+        return self._workers[machine]

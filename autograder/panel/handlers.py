@@ -6,10 +6,10 @@ from __future__ import annotations
 import asyncio
 import atexit
 import json
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
@@ -21,26 +21,24 @@ from autograder.panel.shown import shown
 from autograder.panel.target import WAYS, Target, cell_target, file_target
 from warplab.errors import WarplabError
 
-_MOST_KEPT = 32  # reports, of as many files
+if TYPE_CHECKING:
+    from autograder.panel.grader import Grader
 
 
 class Desk:
-    """What all handlers of a server share: the grader, its thread, and the last report of each file."""
+    """What all handlers of a server share: a thread, and the grader, once it is asked for."""
 
     def __init__(self) -> None:
         self.thread = ThreadPoolExecutor(1, "warplab-panel")
-        self._grader: Any = None
-        self._reports: dict[str, Any] = {}
 
-    def grade(self, target: Target, way: str, progress: Callable[[str, float], None]) -> dict[str, Any]:
-        """A report as the page shows it. Raises WarplabError, OSError."""
+    @cached_property
+    def grader(self) -> Grader:
+        """Used in the thread only."""
         from autograder.panel.grader import Grader  # the judge takes longer to import than a server takes to start
 
-        if self._grader is None:
-            self._grader = Grader()
-            atexit.register(self._grader.close)
-        report = self._grader.grade(target, way, progress)
-        return shown(report)
+        made = Grader()
+        atexit.register(made.close)
+        return made
 
 
 class _Handler(APIHandler):
@@ -57,11 +55,12 @@ class _Handler(APIHandler):
         return self.settings["warplab_desk"]
 
     def asked(self) -> dict[str, Any]:
-        """The request's body. Raises HTTPError for one of another form."""
-        asked = self.get_json_body() or {}
-        text, path = asked.get("text"), asked.get("path")
-        if not isinstance(text, str) or not isinstance(path, str | None) or asked.get("way") not in WAYS:
-            raise web.HTTPError(400, f"The body needs a text, a file's path if it is no cell, and a way: {WAYS}.")
+        """The request's body: {"text", "path"}, the path null for a cell. Raises HTTPError for one of another form."""
+        asked = self.get_json_body()
+        if not isinstance(asked, dict) or not isinstance(asked.get("text"), str):
+            raise web.HTTPError(400, "The body needs the text of a file or a cell.")
+        if not isinstance(asked.get("path"), str | None):
+            raise web.HTTPError(400, "The body needs the path of a file, or null for a cell.")
         return asked
 
     def target(self, asked: dict[str, Any]) -> Target:
@@ -89,6 +88,8 @@ class GradeHandler(_Handler):
     async def post(self) -> None:
         """Grade the text in the body: {"text", "path", "way"}, where "way" is check, grade or live."""
         asked = self.asked()
+        if asked.get("way") not in WAYS:
+            raise web.HTTPError(400, f"The body needs a way to grade: {', '.join(WAYS)}.")
         loop, steps = asyncio.get_running_loop(), asyncio.Queue[dict[str, Any]]()
 
         def say(step: dict[str, Any]) -> None:
@@ -99,7 +100,7 @@ class GradeHandler(_Handler):
 
         def work() -> None:
             try:
-                say({"report": self.desk.grade(self.target(asked), asked["way"], progress)})
+                say({"report": shown(self.desk.grader.grade(self.target(asked), asked["way"], progress))})
             except WarplabError as error:
                 say({"error": str(error)})
             except Exception as error:  # or the page would wait for ever
@@ -117,9 +118,27 @@ class GradeHandler(_Handler):
         self.finish()
 
 
+class MicroscopeHandler(_Handler):
+    """The microscope's page of the text in the body: {"page"} or {"error"}."""
+
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        """Answer with what `Grader.microscope` gives."""
+        asked = self.asked()
+
+        def work() -> dict[str, str]:
+            try:
+                return {"page": self.desk.grader.microscope(self.target(asked))}
+            except WarplabError as error:
+                return {"error": str(error)}
+
+        self.finish(json.dumps(await asyncio.get_running_loop().run_in_executor(self.desk.thread, work)))
+
+
 def add_handlers(application: web.Application) -> None:
     """Have a Jupyter server's application answer the panel."""
     application.settings["warplab_desk"] = Desk()
     base = url_path_join(application.settings["base_url"], "warplab")
-    handlers = [("contents", ContentsHandler), ("grade", GradeHandler)]
+    handlers = [("contents", ContentsHandler), ("grade", GradeHandler), ("microscope", MicroscopeHandler)]
     application.add_handlers(".*$", [(url_path_join(base, name), handler) for name, handler in handlers])

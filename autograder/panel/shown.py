@@ -10,7 +10,7 @@ from autograder.records.status import Status
 from autograder.report.marks import marks
 from autograder.report.words import budget_words, plain_name
 
-_MOST_CASES = 5
+_MOST_CASES = 3
 
 
 def shown(report: Report) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def shown(report: Report) -> dict[str, Any]:
                 "max_score": part.max_score,
                 "message": part.message,
                 "cases": [
-                    {"name": case.name, "message": " ".join(filter(None, (case.message, case.cause)))}
+                    {"name": case.name, "message": case.message}
                     for case in part.cases
                     if case.status not in (Status.PASSED, Status.SKIPPED)
                 ][:_MOST_CASES],

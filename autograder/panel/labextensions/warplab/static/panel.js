@@ -5,35 +5,44 @@ import { element } from './dom.js';
 const LINE = /\b[Ll]ine (\d+)\b|labs\/(\w+)\/README\.md/g;
 
 export class Panel {
-  // `actions`: run(way), goTo(line), open(path), openHandout(lab).
-  constructor(node, actions) {
+  // `actions`: run(way), microscope(), setLive(whether), goTo(line), open(path), openHandout(path, lab).
+  constructor(node, actions, live) {
     this._actions = actions;
+    this._opened = new Map(); // sections that the user opened or closed, by their names
     this._title = element('h2', { className: 'wl-target' });
     this._check = this._button('Check', 'A quick check, without the hidden cases', () => actions.run('check'));
     this._grade = this._button('Grade', 'A grade, which counts as progress', () => actions.run('grade'));
+    this._microscope = this._button('Microscope', 'What each warp of the profile case does', actions.microscope);
+    const box = element('input', { type: 'checkbox', checked: live });
+    box.onchange = () => actions.setLive(box.checked);
     this._bar = element('progress', { max: 1, value: 0, 'aria-label': 'Progress of the grade' });
     this._step = element('span');
-    this._busy = element('p', { className: 'wl-busy', hidden: true }, this._bar, this._step);
-    this._report = element('div', { className: 'wl-report', 'aria-live': 'polite' });
+    this._busy = element('p', { className: 'wl-busy' }, this._bar, this._step);
+    this._score = element('p', { role: 'status' });
+    this._report = element('div', { className: 'wl-report' });
     this._labs = element('ul');
     this._chapters = element('ul');
     node.classList.add('wl-panel');
     node.append(
       this._title,
-      element('p', { className: 'wl-buttons' }, this._check, this._grade),
+      element('p', { className: 'wl-buttons' }, this._check, this._grade, this._microscope),
+      element('label', { title: 'On the emulator, half a second after the last key' }, box, 'Check as I type'),
       this._busy,
+      this._score,
       this._report,
-      element('details', { open: true }, element('summary', {}, 'Labs'), this._labs),
-      element('details', { open: true }, element('summary', {}, 'Chapters'), this._chapters)
+      this._section('Labs', true, '', this._labs),
+      this._section('Chapters', true, '', this._chapters)
     );
+    this.showIdle();
     this.showTarget(null);
   }
 
   // `target` is null or {lab, name}.
   showTarget(target) {
     this._title.textContent = target ? `${target.lab} · ${target.name}` : 'No submission is open';
-    this._check.disabled = this._grade.disabled = !target;
+    this._check.disabled = this._grade.disabled = this._microscope.disabled = !target;
     if (!target) {
+      this._score.replaceChildren();
       this._report.replaceChildren(
         element('p', {}, 'Open a lab below, or select a cell that begins with %%submit.')
       );
@@ -41,21 +50,33 @@ export class Panel {
   }
 
   showStep({ step, fraction }) {
-    this._busy.hidden = false;
+    this._busy.style.visibility = 'visible';
     this._bar.value = fraction;
     this._step.textContent = step;
   }
 
   showIdle() {
-    this._busy.hidden = true;
+    this._busy.style.visibility = 'hidden';
   }
 
   showError(message) {
-    this._report.replaceChildren(element('p', { className: 'wl-error', role: 'alert' }, message));
+    this._score.className = 'wl-error';
+    this._score.replaceChildren(message);
+    this._report.replaceChildren();
   }
 
   // null takes the report away.
   showReport(report) {
+    this._score.className = '';
+    this._score.replaceChildren();
+    if (report) {
+      const done = report.full_marks ? 'wl-passed' : report.status === 'partial' ? 'wl-partial' : 'wl-failed';
+      this._score.className = `wl-score ${done}`;
+      this._score.append(
+        element('strong', {}, `${report.score} of ${report.max_score} points`),
+        `: ${report.status}, on the ${report.device} in ${report.seconds.toFixed(1)} s`
+      );
+    }
     this._report.replaceChildren(...(report ? this._reportNodes(report) : []));
   }
 
@@ -93,19 +114,12 @@ export class Panel {
   }
 
   _reportNodes(report) {
-    const done = report.full_marks ? 'wl-passed' : report.status === 'partial' ? 'wl-partial' : 'wl-failed';
     return [
-      element(
-        'p',
-        { className: `wl-score ${done}` },
-        element('strong', {}, `${report.score} of ${report.max_score} points`),
-        ` ${report.status}, on the ${report.device} in ${report.seconds.toFixed(1)} s`
-      ),
       element('p', { className: 'wl-opening' }, ...this._linked(report.opening)),
       report.original ? element('pre', {}, report.original) : '',
       ...report.parts.map(part => this._part(part)),
       report.printed
-        ? element('details', {}, element('summary', {}, 'Printed by the kernels'), element('pre', {}, report.printed))
+        ? this._section('Printed by the kernels', false, '', element('pre', {}, report.printed))
         : '',
       this._counters(report)
     ].filter(node => node);
@@ -120,10 +134,10 @@ export class Panel {
       ),
       ...part.budgets.filter(({ words }) => words).map(({ words }) => element('li', {}, words))
     ];
-    return element(
-      'details',
-      { open: part.judged && part.score < part.max_score && lines.length > 0 },
-      element('summary', {}, part.part, element('span', { className: 'wl-right' }, score)),
+    return this._section(
+      part.part,
+      part.judged && part.score < part.max_score && lines.length > 0,
+      score,
       part.message ? element('p', {}, ...this._linked(part.message)) : '',
       lines.length ? element('ul', {}, ...lines) : ''
     );
@@ -150,13 +164,21 @@ export class Panel {
       )
     ];
     const head = ['counter', 'value', 'budget'].map(text => element('th', { scope: 'col' }, text));
-    return element(
-      'details',
-      { className: 'wl-counters', open: true },
-      element('summary', {}, 'Counters of the profile case'),
+    return this._section(
+      'Counters of the profile case',
+      true,
+      '',
       note ? element('p', {}, note) : '',
       element('table', {}, element('thead', {}, element('tr', {}, ...head)), element('tbody', {}, ...rows))
     );
+  }
+
+  // Reports come while the user reads: what they opened or closed stays so.
+  _section(name, open, beside, ...children) {
+    const summary = element('summary', {}, name, beside ? element('span', { className: 'wl-right' }, beside) : '');
+    const made = element('details', { open: this._opened.get(name) ?? open }, summary, ...children);
+    summary.onclick = () => this._opened.set(name, !made.open);
+    return made;
   }
 
   // A sentence whose lines and handouts can be opened.

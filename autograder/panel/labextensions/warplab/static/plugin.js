@@ -1,5 +1,6 @@
 // The plugin: puts the panel into JupyterLab and ties it to the editors and to the server.
 
+import { Frames } from './frames.js';
 import { Marks } from './marks.js';
 import { Panel } from './panel.js';
 import { Server } from './server.js';
@@ -7,6 +8,8 @@ import { Targets } from './targets.js';
 
 const ID = 'warplab-panel';
 const WIDE = 900; // pixels; on a narrower window the panel would cover the notebook
+const IDLE = 500; // ms without a key before a check
+const LIVE = 'warplab-panel-live'; // in the browser's storage: 0 for no checks while one types
 const SEEN = 'warplab-panel-seen'; // in the browser's storage: the panel has once opened by itself
 
 export async function plugin(shared) {
@@ -25,17 +28,23 @@ export async function plugin(shared) {
     ].map(shared)
   );
 
-  const activate = (app, extensions, restorer, palette, notebooks) => {
+  const activate = (app, extensions, restorer, palette, notebooks, themes) => {
     const marks = new Marks(state, view);
     const server = new Server(services, coreutils);
     const reports = new Map(); // the last of each target
     const labs = new Map(); // by the paths of their files
     const handouts = new Map();
+    const due = new Set(); // keys of targets that were edited since they were checked
+    let queue = Promise.resolve();
+    let live = localStorage.getItem(LIVE) !== '0';
     let busy = false;
+    let timer = 0;
 
     const open = (path, options = {}) => app.commands.execute('docmanager:open', { path, ...options });
     const actions = {
       run,
+      microscope,
+      setLive,
       goTo,
       open,
       openHandout: (path, lab) => open(path || handouts.get(lab), { factory: 'Markdown Preview' })
@@ -44,12 +53,59 @@ export async function plugin(shared) {
     widget.id = ID;
     widget.title.icon = icon(ui);
     widget.title.caption = 'Warplab';
-    const panel = new Panel(widget.node, actions);
-    const targets = new Targets(app.shell, notebooks, path => labs.get(path), showTarget);
+    const panel = new Panel(widget.node, actions, live);
+    const targets = new Targets(app.shell, notebooks, path => labs.get(path), showTarget, edited);
+    const frames = new Frames(app.shell, lumino);
 
     function showTarget(target) {
       panel.showTarget(target);
       panel.showReport(reports.get(target.key) || null);
+      if (target.path) {
+        edited(); // the worker gets warm; what a cell of a chapter gives is told when it runs
+      }
+    }
+
+    function setLive(whether) {
+      live = whether;
+      localStorage.setItem(LIVE, live ? '1' : '0');
+      schedule();
+    }
+
+    function edited() {
+      due.add(targets.current.key);
+      schedule();
+    }
+
+    // Checks what was edited once nothing has been typed for a while.
+    function schedule() {
+      clearTimeout(timer);
+      timer = setTimeout(() => {
+        if (live && widget.isVisible && !busy && due.has(targets.current?.key)) {
+          void run('live');
+        }
+      }, IDLE);
+    }
+
+    // One request after the other.
+    function alone(what, work) {
+      queue = queue.then(async () => {
+        busy = true;
+        panel.showStep({ step: 'starting', fraction: 0 });
+        try {
+          await work();
+        } catch (error) {
+          panel.showError(`The ${what} did not come to an end: ${error.message}`);
+        }
+        busy = false;
+        panel.showIdle();
+        schedule();
+      });
+      return queue;
+    }
+
+    function asked({ key, path, model }) {
+      due.delete(key);
+      return { path, text: model.getSource() };
     }
 
     async function refresh() {
@@ -67,16 +123,13 @@ export async function plugin(shared) {
       }
     }
 
-    async function run(way) {
+    function run(way) {
       const target = targets.current;
-      if (!target || busy) {
-        return;
-      }
-      busy = true;
-      panel.showStep({ step: 'starting', fraction: 0 });
-      try {
-        await target.save();
-        const body = { way, path: target.path, text: target.model.getSource() };
+      return alone(way, async () => {
+        if (way !== 'live') {
+          await target.save();
+        }
+        const body = { way, ...asked(target) };
         const { report, error } = await server.grade(body, step => panel.showStep(step));
         if (error) {
           panel.showError(error);
@@ -86,12 +139,20 @@ export async function plugin(shared) {
         if (way === 'grade') {
           await refresh();
         }
-      } catch (error) {
-        panel.showError(`The ${way} did not come to an end: ${error.message}`);
-      } finally {
-        busy = false;
-        panel.showIdle();
-      }
+      });
+    }
+
+    function microscope() {
+      const target = targets.current;
+      return alone('microscope', async () => {
+        panel.showStep({ step: 'emulating the profile case', fraction: 0.5 });
+        const { page, error } = await server.microscope({ path: target.path, text: target.model.getSource() });
+        if (error) {
+          panel.showError(error);
+        } else {
+          frames.show(target, page);
+        }
+      });
     }
 
     // Marks would be at other lines of a text that has changed meanwhile.
@@ -111,13 +172,14 @@ export async function plugin(shared) {
       const outputs = (target && cell.model.outputs?.toJSON()) || [];
       const report = outputs.map(output => output.metadata?.['text/html']?.warplab).find(found => found);
       if (report) {
+        due.delete(target.key);
         keep(target, report, target.model.getSource());
       }
     }
 
     function goTo(line) {
       const target = targets.current;
-      target.show();
+      app.shell.activateById(target.widget.id);
       const position = { line: line - 1, column: 0 };
       target.editor?.setCursorPosition(position);
       target.editor?.revealPosition(position);
@@ -128,12 +190,15 @@ export async function plugin(shared) {
       name: 'warplab:marks',
       factory: ({ model }) => codemirror.EditorExtensionRegistry.createImmutableExtension(marks.extension(model.sharedModel))
     });
+    themes?.themeChanged.connect(() => frames.paint());
     notebook.NotebookActions.executed.connect((_, executed) => keepOfCell(executed));
+    widget.onAfterShow = schedule;
     app.shell.add(widget, 'right', { rank: 10 });
     restorer?.add(widget, ID);
     for (const [id, label, execute] of [
       ['warplab:check', 'Check This Submission', () => run('check')],
       ['warplab:grade', 'Grade This Submission', () => run('grade')],
+      ['warplab:microscope', 'Show the Microscope of This Submission', microscope],
       ['warplab:show', 'Show the Warplab Panel', () => app.shell.activateById(ID)]
     ]) {
       app.commands.addCommand(id, { label, execute, isEnabled: () => id === 'warplab:show' || !!targets.current });
@@ -154,7 +219,7 @@ export async function plugin(shared) {
     description: 'Labs, reports and counters beside the code.',
     autoStart: true,
     requires: [codemirror.IEditorExtensionRegistry],
-    optional: [application.ILayoutRestorer, apputils.ICommandPalette, notebook.INotebookTracker],
+    optional: [application.ILayoutRestorer, apputils.ICommandPalette, notebook.INotebookTracker, apputils.IThemeManager],
     activate
   };
 }

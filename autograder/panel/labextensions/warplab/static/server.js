@@ -33,6 +33,11 @@ export class Server {
     }
   }
 
+  // Resolves to {page}, the HTML of the microscope, or {error}.
+  microscope(body) {
+    return this._asked('microscope', body).then(response => response.json());
+  }
+
   async _asked(name, body) {
     const url = this._join(this._settings.baseUrl, 'warplab', name);
     const init = body ? { method: 'POST', body: JSON.stringify(body) } : {};

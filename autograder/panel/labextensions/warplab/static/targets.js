@@ -4,21 +4,43 @@ const MAGIC = /^\s*%%submit[ \t]+(\S+)/;
 
 export class Targets {
   // `labOf(path)` is the lab of a file below the server's folder, or undefined.
-  constructor(shell, notebooks, labOf, onChange) {
+  constructor(shell, notebooks, labOf, onChange, onEdit) {
     this.current = null;
     this._shell = shell;
     this._labOf = labOf;
     this._onChange = onChange;
+    this._onEdit = onEdit;
+    this._watched = null; // a model: a cell becomes a submission when %%submit is typed
+    this._edited = this._edited.bind(this);
     shell.currentChanged?.connect(() => this.update());
     notebooks?.activeCellChanged.connect(() => this.update());
   }
 
   // Reports, terminals and the like leave the submission in the panel.
   update() {
-    const found = this._ofWidget(this._shell.currentWidget);
+    const widget = this._shell.currentWidget;
+    this._watch((widget?.content?.editor || widget?.content?.activeCell)?.model.sharedModel);
+    const found = this._ofWidget(widget);
     if (found && found.key !== this.current?.key) {
       this.current = found;
       this._onChange(found);
+    }
+  }
+
+  _watch(model) {
+    if (model && model !== this._watched) {
+      this._watched?.changed.disconnect(this._edited);
+      model.changed.connect(this._edited);
+      this._watched = model;
+    }
+  }
+
+  _edited(model, change) {
+    if (change.sourceChange) {
+      this.update();
+      if (this.current?.model === model) {
+        this._onEdit();
+      }
     }
   }
 
@@ -35,7 +57,7 @@ export class Targets {
         editor,
         model: editor.model.sharedModel,
         save: () => (widget.context.model.dirty ? widget.context.save() : Promise.resolve()),
-        show: () => this._shell.activateById(widget.id)
+        widget
       };
     }
     return cell ? this.ofCell(cell, widget) : null;
@@ -49,7 +71,7 @@ export class Targets {
       return null;
     }
     return {
-      key: `${path}#${cell.model.id}`,
+      key: `${path}#${cell.model.id}#${lab}`,
       path: null,
       lab,
       name: `cell of ${path.split('/').pop()}`,
@@ -59,7 +81,7 @@ export class Targets {
       },
       model: cell.model.sharedModel,
       save: () => Promise.resolve(),
-      show: () => this._shell.activateById(widget.id)
+      widget
     };
   }
 }
