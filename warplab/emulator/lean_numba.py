@@ -2,7 +2,8 @@
 
 A part is one function with several hundred helpers, which nobody else calls. As it comes, Numba links into each helper
 all that it calls, optimises it and makes code of it, before the caller does so again; it resolves each operation's
-types anew at each place; and it checks its own representation after each pass. None of that changes the code.
+types anew at each place; it looks for closures, literals and array expressions, which helpers have not; and it checks
+its own representation after each pass. None of that changes the code.
 Helpers are kept on disk, so that parts share them and a changed line compiles anew only what may depend on it.
 """
 
@@ -18,16 +19,46 @@ from typing import Any, Protocol
 
 import numba
 from llvmlite import binding
+from numba import types
 from numba.core import codegen, event, serialize
 from numba.core.bytecode import FunctionIdentity
-from numba.core.compiler import compile_result
+from numba.core.compiler import DefaultPassBuilder, compile_result
 from numba.core.compiler_machinery import PassManager
 from numba.core.dispatcher import Dispatcher
 from numba.core.environment import Environment
 from numba.core.registry import cpu_target
+from numba.core.runtime import rtsys
+from numba.core.runtime.context import NRTContext
+from numba.core.typed_passes import InlineOverloads, NopythonRewrites, NoPythonSupportedFeatureValidation
 from numba.core.types.functions import BaseFunction
+from numba.core.untyped_passes import (
+    FindLiterallyCalls,
+    InlineClosureLikes,
+    InlineInlinables,
+    LiteralPropagationSubPipelinePass,
+    LiteralUnroll,
+    MakeFunctionToJitFunction,
+    RewriteDynamicRaises,
+    WithLifting,
+)
 
 _KNOWN = "0.68."  # the Numba whose insides this knows
+_WITHOUT_REFERENCES = (types.Number, types.Boolean, types.Callable)
+_TOGETHER = 26  # modules of some 700
+# Passes that change nothing of helpers, which have no closures, literals, arrays or exceptions
+_NOT_NEEDED = (
+    WithLifting,
+    InlineClosureLikes,
+    RewriteDynamicRaises,
+    MakeFunctionToJitFunction,
+    InlineInlinables,
+    FindLiterallyCalls,
+    LiteralUnroll,
+    LiteralPropagationSubPipelinePass,
+    InlineOverloads,
+    NopythonRewrites,
+    NoPythonSupportedFeatureValidation,
+)
 
 
 class Library(codegen.JITCodeLibrary):
@@ -42,8 +73,12 @@ class Library(codegen.JITCodeLibrary):
 
     def finalize(self) -> None:
         if self.name in self.wholes:
-            for library in _callees(self):
-                self._final_module.link_in(_for_linking(library), preserve=True)
+            callees = _callees(self)
+            modules = [one._final_module.clone() for one in callees if one is not rtsys.library]
+            if modules:
+                self._final_module.link_in(_for_linking(_merged(modules)))
+            if len(modules) < len(callees):
+                self._final_module.link_in(_for_linking(rtsys.library._final_module.clone()))
             self._linking_libraries.clear()
             super().finalize()
         else:
@@ -77,12 +112,23 @@ def _callees(library: Any, beyond: Container[Any] = ()) -> list[Any]:
     return order[-2::-1]
 
 
-def _for_linking(library: Any) -> Any:
-    """A library's module, whose functions may be dropped where everything that calls them has them inlined."""
-    for function in library._final_module.functions:
+def _merged(modules: list[Any]) -> Any:
+    """One module of many, which are used up. LLVM goes through all that it links into each time, so few at a time."""
+    while len(modules) > 1:
+        groups = [modules[first : first + _TOGETHER] for first in range(0, len(modules), _TOGETHER)]
+        for first, *others in groups:
+            for other in others:
+                first.link_in(other)
+        modules = [group[0] for group in groups]
+    return modules[0]
+
+
+def _for_linking(module: Any) -> Any:
+    """A module whose functions may be dropped where everything that calls them has them inlined."""
+    for function in module.functions:
         if not function.is_declaration and function.linkage.name == "external":
             function.linkage = "linkonce_odr"
-    return library._final_module
+    return module
 
 
 class Store(Protocol):
@@ -114,8 +160,8 @@ class _Kept:
         for callee in _callees(library, beyond=_places):
             if callee in _places:
                 callees.append(_places[callee])
-            else:  # of Numba's: compiled into the helper
-                module.link_in(_for_linking(callee), preserve=True)
+            elif callee is not rtsys.library:  # of Numba's: compiled into the helper
+                module.link_in(_for_linking(callee._final_module.clone()))
         module_name, name = self._function.__module__, self._function.__name__
         if not isinstance(getattr(sys.modules[module_name], name, None), Dispatcher):
             return  # made by a function: nobody could find it again
@@ -135,6 +181,7 @@ class _Kept:
             callee = getattr(sys.modules[module], name)
             callee.compile(args)
             library._linking_libraries.append(callee.overloads[args].library)
+        library._linking_libraries.append(rtsys.library)
         library.finalize()
         environment = Environment.from_fndesc(descriptor)
         executable = context.get_executable(library, descriptor, environment)
@@ -188,6 +235,30 @@ def lean(wholes: frozenset[str], helpers_in: str, store: Store) -> Iterator[None
             identity.unique_name, identity.unique_id = f"{identity.func_qualname}$0", 0
         return identity
 
+    define = DefaultPassBuilder.define_nopython_pipeline
+
+    def define_pipeline(state: Any, name: str = "nopython") -> PassManager:
+        manager = define(state, name)
+        if state.func_id.modname.startswith(helpers_in):
+            manager.passes = [one for one in manager.passes if one[0] not in _NOT_NEEDED]
+        return manager
+
+    count = NRTContext._call_incref_decref
+
+    def count_references(self: Any, builder: Any, kind: Any, value: Any, function: str) -> None:
+        if not isinstance(kind, _WITHOUT_REFERENCES):
+            count(self, builder, kind, value, function)
+
+    context: Any = cpu_target.target_context
+    size_of = context.get_abi_sizeof
+    sizes: dict[str, int] = {}  # LLVM parses a module for each question
+
+    def get_abi_sizeof(kind: Any) -> int:
+        name = str(kind)
+        if name not in sizes:
+            sizes[name] = size_of(kind)
+        return sizes[name]
+
     dispatchers: list[Any] = [
         function
         for name, module in list(sys.modules.items())
@@ -201,6 +272,8 @@ def lean(wholes: frozenset[str], helpers_in: str, store: Store) -> Iterator[None
     passes: Any = PassManager
     functions: Any = BaseFunction
     identities: Any = FunctionIdentity
+    builders: Any = DefaultPassBuilder
+    references: Any = NRTContext
     enforcing, broadcast = passes._ENFORCING, event.broadcast
     Library.wholes = wholes
     # What is compiled of Numba's own has a name that no other process gives
@@ -208,12 +281,16 @@ def lean(wholes: frozenset[str], helpers_in: str, store: Store) -> Iterator[None
     identities.from_function = classmethod(from_function)
     jit._library_class, jit.set_env = Library, set_env
     functions.get_call_type, passes._ENFORCING = get_call_type, False
+    builders.define_nopython_pipeline, context.get_abi_sizeof = staticmethod(define_pipeline), get_abi_sizeof
+    references._call_incref_decref = count_references
     event.broadcast = lambda _: None  # nobody listens but Numba's own timers
     try:
         yield
     finally:
-        del jit._library_class, jit.set_env
+        del jit._library_class, jit.set_env, context.get_abi_sizeof
+        builders.define_nopython_pipeline = staticmethod(define)
         functions.get_call_type, passes._ENFORCING = resolve, enforcing
+        references._call_incref_decref = count
         event.broadcast = broadcast
         identities.from_function = identify
         for dispatcher, cache in zip(dispatchers, own_caches, strict=True):
