@@ -35,8 +35,8 @@ from warplab.interrupts import ends_threads
 from warplab.plan import cache as kept
 from warplab.plan.assemble import CACHE_KIND as CUBINS
 from warplab.plan.disassembler import CACHE_KIND as MACHINE_CODE
+from warplab.progress import in_notebook
 from warplab.sandbox.isolation import Isolation, root, weakest
-from warplab.telling import in_notebook
 from warplab.worker.process import Sandbox, Worker, WorkerError, WorkerFault
 
 GPU_STAGE = "autograder.worker.gpu_stage:"  # how the names of what runs beside the GPU begin

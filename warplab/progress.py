@@ -24,7 +24,7 @@ def _shell() -> Any:
     return shell if hasattr(shell, "kernel") else None
 
 
-class Telling:
+class Progress:
     """What one compilation says, from `begin` to `end`; `quiet` says nothing."""
 
     def __init__(self, quiet: bool = False) -> None:
