@@ -78,7 +78,7 @@ def _emulated(options: argparse.Namespace) -> Result:
     if options.function:
         raise WarplabError(f"'{options.function}': name the kernel of a .ptx file with --entry.")
     if not options.optimise:
-        raise WarplabError("--no-optimisation: the code of a .ptx file is compiled already.")
+        raise WarplabError("A .ptx file is compiled already: leave out --no-optimisation.")
     missing = [f"--{name}" for name in ("grid", "block") if not getattr(options, name)]
     if missing:
         raise WarplabError(f"A kernel of a .ptx file needs its launch: add {' and '.join(missing)}.")

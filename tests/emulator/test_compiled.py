@@ -22,6 +22,7 @@ import warplab
 from warplab.emulator import compilation, compiled, lean_numba
 from warplab.emulator.core.state.faults import compiled as compiled_helper
 from warplab.emulator.lean_numba import lean
+from warplab.errors import WarplabError
 
 pytestmark = pytest.mark.processes
 
@@ -171,6 +172,16 @@ def test_what_is_kept_is_loaded_and_what_is_damaged_is_compiled_anew(
     assert compiled._kept(short) is None
     assert call(load(short)) == 42
     assert compiled._kept(short) is not None
+
+
+def test_what_a_notebook_shows_ends_when_a_part_does_not_compile(
+    short: compiled.Piece, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setenv("WARPLAB_CACHE", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    with pytest.raises(WarplabError, match="wgmma did not compile"):
+        compiled.compile_parts([short])
+    assert capsys.readouterr().err.splitlines()[-1].startswith("The emulator is not compiled (")
 
 
 def test_where_nothing_can_be_kept_it_runs_all_the_same(

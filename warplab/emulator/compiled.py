@@ -39,7 +39,7 @@ from warplab.folders import COMPILED, cache_folder
 from warplab.hardware.processors import usable_processors
 from warplab.interrupts import ends_threads, waits_for
 from warplab.plan import cache as cache_of_files
-from warplab.telling import Telling
+from warplab.progress import Progress
 
 _KEPT_HELPERS = 5000  # files, of some 10 KB; a version has 700
 _KEPT = 16  # folders of parts that stay beside those that are compiled: checkouts of several versions may be in use
@@ -154,22 +154,26 @@ def compile_parts(parts: Iterable[str] = tuple(Piece), quiet: bool = False) -> N
     start = time.monotonic()
     expected = [_expected(part) for part in missing]
     about = max(*expected, sum(expected) / min(usable_processors(), len(Piece)), 1.0)
-    telling = Telling(quiet)
-    telling.begin(f"Compiling the emulator, once for this version: at most about {about:.0f} s ...", about)
+    progress = Progress(quiet)
+    progress.begin(f"Compiling the emulator, once for this version: at most about {about:.0f} s ...", about)
     start_up = f"import sys; sys.path[:] = {sys.path!r}; from warplab.emulator.compiled import main; main()"
     command = [sys.executable, "-c", start_up]
 
     def compile_one(part: Piece) -> int:
         with subprocess.Popen([*command, part], stdout=subprocess.DEVNULL) as compiler, waits_for(compiler.kill):
             code = compiler.wait()
-        telling.line(f"  {part}: {'not compiled' if code else 'ready'} after {time.monotonic() - start:.0f} s")
+        progress.line(f"  {part}: {'not compiled' if code else 'ready'} after {time.monotonic() - start:.0f} s")
         return code
 
-    with ThreadPoolExecutor(usable_processors()) as beside, ends_threads():
-        failed = [part for part, code in zip(missing, beside.map(compile_one, missing), strict=True) if code]
-    if failed:
-        raise WarplabError(f"The emulator's {', '.join(failed)} did not compile; the lines above say why.")
-    telling.end(f"The emulator is compiled ({time.monotonic() - start:.0f} s).")
+    words = "The emulator is not compiled"
+    try:
+        with ThreadPoolExecutor(usable_processors()) as beside, ends_threads():
+            failed = [part for part, code in zip(missing, beside.map(compile_one, missing), strict=True) if code]
+        if failed:
+            raise WarplabError(f"The emulator's {', '.join(failed)} did not compile; the lines above say why.")
+        words = "The emulator is compiled"
+    finally:
+        progress.end(f"{words} ({time.monotonic() - start:.0f} s).")
     _forget_old_versions()
 
 

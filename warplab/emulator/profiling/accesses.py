@@ -37,6 +37,7 @@ from warplab.emulator.recorder import Trace
 from warplab.emulator.report.places import Places
 from warplab.hardware.requests import LANES, LINE, SECTOR, BankAccess, SectorAccess, banks_of, sectors_of
 
+_Lanes = tuple[int, tuple["LaneAddress | None", ...]]  # a space, and what each lane asks for in it
 ROW_BYTES = 16  # of a matrix that ldmatrix or stmatrix moves
 
 
@@ -244,9 +245,7 @@ def in_space(address: int, said: int, space: AddressSpace) -> tuple[int, int]:
     return SPACE_GLOBAL, address
 
 
-def _lanes(
-    addresses: list[int], mask: int, said: int, size: int, resolver: Resolver
-) -> list[tuple[int, tuple[LaneAddress | None, ...]]]:
+def _lanes(addresses: list[int], mask: int, said: int, size: int, resolver: Resolver) -> list[_Lanes]:
     """What each lane asks for, by space; `addresses` are those of 32 lanes as the instruction says them."""
     found: dict[int, list[LaneAddress | None]] = {}
     for lane, address in enumerate(addresses):
@@ -264,9 +263,7 @@ def accesses_of(trace: Trace, resolver: Resolver, line: int | None, warp: int | 
         wanted &= program.lines[trace.events[:, I_PC]] == line
     if warp is not None:
         wanted &= trace.events[:, I_WARP] == warp
-    seen: dict[
-        tuple[int, int, int, bytes], list[tuple[int, tuple[LaneAddress | None, ...]]]
-    ] = {}  # a loop repeats them
+    seen: dict[tuple[int, int, int, bytes], list[_Lanes]] = {}  # a loop repeats them
     for event in trace.events[wanted]:
         pc = int(event[I_PC])
         record, mask = program.code[pc], int(event[I_MASK])
