@@ -1,4 +1,4 @@
-"""attention, rung 5: softmax of one tile beside the products of others, in blocks that stay.
+"""attention, rung 4: softmax of one tile beside the products of others, in blocks that stay.
 
 Three things are new over the reference in CUDA C++. A warpgroup issues the scores of a tile before the values' product
 of the tile before, and makes weights while that product is in flight. The two warpgroups issue in turns, by named
