@@ -1,17 +1,20 @@
-"""Lab 21_attention: out = 2 * x."""
+"""Lab 21_attention: out = softmax(q k^T / sqrt(d)) v for each head."""
 
-from numba import cuda
+import math
 
-BLOCK = 256
+from numba import cuda, float32
+
+BLOCK = 128
 
 
 @cuda.jit
-def attention_kernel(x, out):
-    # x and out have out.size elements of float32. Compute this thread's share of them here.
+def attention_kernel(q, k, v, causal, scale, out):
+    # q, k, v and out are heads x n x d. Keep this block's share of the queries here.
     pass
 
 
-def attention(x, out):
-    """out = 2 * x. x and out are float32 vectors of one length, at least 1."""
-    blocks = (out.size + BLOCK - 1) // BLOCK  # enough blocks for one thread an element
-    attention_kernel[blocks, BLOCK](x, out)
+def attention(q, k, v, causal, out):
+    """out = softmax(q k^T / sqrt(d)) v for each head; with causal != 0 query i sees keys 0 to i."""
+    heads, n, d = q.shape
+    blocks = ((n * 32 + BLOCK - 1) // BLOCK, heads)  # a warp per query
+    attention_kernel[blocks, BLOCK](q, k, v, causal, float32(1 / math.sqrt(d)), out)

@@ -333,7 +333,8 @@ attention(const __grid_constant__ Map map_q, const __grid_constant__ Map map_k, 
 #pragma unroll
         for (int j = 0; j < WIDTH / 8; ++j) {
             if (row < n) *(u32*)(to + 8 * j) = pack(o[4 * j] * part, o[4 * j + 1] * part);
-            if (row + 8 < n) *(u32*)(to + 8 * WIDTH + 8 * j) = pack(o[4 * j + 2] * part_below, o[4 * j + 3] * part_below);
+            u32 next = pack(o[4 * j + 2] * part_below, o[4 * j + 3] * part_below);
+            if (row + 8 < n) *(u32*)(to + 8 * WIDTH + 8 * j) = next;
         }
     }
     if (mine == 0) wait_for_turn(mine);  // for the last turn that the other passed

@@ -1,9 +1,20 @@
-"""Lab 21_attention: out = softmax(q k^T / sqrt(d)) v for each head.
+"""Lab 21_attention: out = softmax(q k^T / sqrt(d)) v for each head."""
 
-A block has 128 queries of a head, 16 per warp, and walks over tiles of 64 keys. Scores and weights stay in registers:
-the sums of one product, packed in pairs, are the first factor of the next. Tiles behind the diagonal are skipped.
-While the tensor cores work on one tile, cp.async copies the next one.
-"""
+# BEGIN SOLUTION
+# STARTER: import math
+# STARTER:
+# STARTER: from numba import cuda, float32
+# STARTER:
+# STARTER: BLOCK = 128
+# STARTER:
+# STARTER:
+# STARTER: @cuda.jit
+# STARTER: def attention_kernel(q, k, v, causal, scale, out):
+# STARTER:     # q, k, v and out are heads x n x d. Keep this block's share of the queries here.
+# STARTER:     pass
+# A block has 128 queries of a head, 16 per warp, and walks over tiles of 64 keys. Scores and weights stay in registers:
+# the sums of one product, packed in pairs, are the first factor of the next. Tiles behind the diagonal are skipped.
+# While the tensor cores work on one tile, cp.async copies the next one.
 
 import math
 
@@ -168,10 +179,15 @@ def kernel_for(width):
 
 
 KERNELS = {64: kernel_for(64), 128: kernel_for(128)}
+# END SOLUTION
 
 
 def attention(q, k, v, causal, out):
     """out = softmax(q k^T / sqrt(d)) v for each head; with causal != 0 query i sees keys 0 to i."""
     heads, n, d = q.shape
+    # BEGIN SOLUTION
+    # STARTER: blocks = ((n * 32 + BLOCK - 1) // BLOCK, heads)  # a warp per query
+    # STARTER: attention_kernel[blocks, BLOCK](q, k, v, causal, float32(1 / math.sqrt(d)), out)
     scale = f32(math.log2(math.e) / math.sqrt(d))
     KERNELS[d][((n + QUERIES - 1) // QUERIES, heads), THREADS, 0, 8 * KEYS * d](q, k, v, causal, scale, out)
+    # END SOLUTION

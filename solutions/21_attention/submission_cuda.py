@@ -140,6 +140,7 @@ struct Row {
 template <int FIRST> __device__ float weigh(float (&s)[64], Row& row, float scale)
 {
     // BEGIN SOLUTION
+    // STARTER: return 1;
     float largest = row.largest;
 #pragma unroll
     for (int i = FIRST; i < 64; i += 4) largest = fmaxf(largest, fmaxf(s[i], s[i + 1]));
@@ -178,6 +179,7 @@ attention(const __grid_constant__ Map map_q, const __grid_constant__ Map map_k, 
     extern __shared__ char memory[];
     __shared__ u64 barriers[1 + 4 * STAGES];
     // BEGIN SOLUTION
+    // STARTER: // Stage 1 needs none of the functions above: begin with a warp per query. Stage 3 needs all of them.
     u32 queries = (shared_address(memory) + 1023) & ~1023u, keys = queries + TILE_BYTES;
     u32 values = keys + STAGES * TILE_BYTES;
     u32 full_q = shared_address(barriers), full_k = full_q + 8, full_v = full_k + 8 * STAGES;

@@ -1,4 +1,4 @@
-"""What tests know of lab 21_attention: mistakes in its reference, and sizes to try its tolerances with."""
+"""What tests know of lab 21_attention: mistakes in its references, and sizes to try its tolerances with."""
 
 from __future__ import annotations
 
@@ -6,46 +6,113 @@ from autograder.records.status import Part
 from autograder.spec.task import Case, Family
 from corpus.judge.mutants.mutant import Cause, Edit, Mutant
 
-_NUMBA = "21_attention/submission.py"
-_WRONG, _FAULT = "wrong answer", "out of bounds"
-_GUARD, _STORE = "if i < out.size:", "out[i] = x[i] + x[i]"
+_NUMBA, _CUDA = "21_attention/submission.py", "21_attention/submission_cuda.py"
+_WRONG, _RACE, _OUT = "wrong answer", "race", "elements of out are wrong"
 
-TOLERANCES = (Case("ragged", {"n": 1501}, Family.NORMAL), Case("wide", {"n": 1024}, Family.WIDE))
-# Five mistakes or more for each reference; an edit must fit its text exactly.
+TOLERANCES = (
+    Case("long", {"heads": 1, "n": 420, "d": 64, "causal": 0}, Family.NORMAL),
+    Case("longer and causal", {"heads": 1, "n": 601, "d": 64, "causal": 1}, Family.NORMAL),
+)
 MUTANTS = (
     Mutant(
         _NUMBA,
-        "no_bounds_check",
-        "the last block is taken for a whole one",
-        (Edit(_GUARD, "if out.size > 0:"),),
-        Cause(Part.SAFETY, _FAULT, at=_STORE),
+        "largest_of_two_lanes",
+        "the largest score of a row is that of two lanes",
+        (Edit("for step in range(2):", "for step in range(1):"),),
+        Cause(Part.CORRECTNESS, _WRONG, words=_OUT),
     ),
     Mutant(
         _NUMBA,
-        "one_too_far",
-        "<= where < is meant",
-        (Edit(_GUARD, "if i <= out.size:"),),
-        Cause(Part.SAFETY, _FAULT, at=_STORE),
+        "mask_one_short",
+        "a query sees the key behind its own",
+        (Edit("key > (last if", "key > 1 + (last if"),),
+        Cause(Part.CORRECTNESS, _WRONG, words=_OUT),
     ),
     Mutant(
         _NUMBA,
-        "grid_rounded_down",
-        "the last block is missing",
-        (Edit("(out.size + BLOCK - 1) // BLOCK", "max(1, out.size // BLOCK)"),),
-        Cause(Part.CORRECTNESS, _WRONG, words="never written"),
+        "sums_not_shrunk",
+        "sums of a row are kept when a larger score comes",
+        (Edit("sums[s + 1] *= shrink\n", "sums[s + 1] *= f32(1)\n"),),
+        Cause(Part.CORRECTNESS, _WRONG, words=_OUT),
     ),
     Mutant(
         _NUMBA,
-        "constant_output",
-        "the input is not used",
-        (Edit(_STORE, "out[i] = 1"),),
-        Cause(Part.CORRECTNESS, _WRONG, words="does not depend on the inputs"),
+        "copies_not_waited_for",
+        "a tile is multiplied while its copies are in flight",
+        (Edit("            ptx.cp_async_wait_all()\n", ""),),
+        Cause(Part.SAFETY, _RACE, at="ptx.ldmatrix_x4"),
     ),
     Mutant(
         _NUMBA,
-        "adds_to_the_output",
-        "out is read before anything wrote it",
-        (Edit(_STORE, "out[i] += x[i] + x[i]"),),
-        Cause(Part.SAFETY, "uninitialised read", at="out[i] +=", words="nothing has written"),
+        "no_barrier_in_the_loop",
+        "a stage is read before other warps' copies have come",
+        (Edit("            cuda.syncthreads()  # everybody's", "            # everybody's"),),
+        Cause(Part.SAFETY, _RACE),
+    ),
+    Mutant(
+        _NUMBA,
+        "neighbouring_head",
+        "rows behind the end of a head are stored to the next one",
+        (Edit("            if row + 8 < n:\n", "            if row < n:\n"),),
+        Cause(Part.SAFETY, "out of bounds", at="ptx.store_global_4"),
+    ),
+    Mutant(
+        _NUMBA,
+        "all_tiles",
+        "tiles behind the diagonal are multiplied, too",
+        (Edit("end = min(n, row0 + QUERIES) if causal != 0 else n", "end = n"),),
+        Cause(Part.TRAFFIC, "over budget"),
+    ),
+    Mutant(
+        _CUDA,
+        "handed_back_at_once",
+        "a tile of values is handed back while products read it",
+        (
+            Edit(
+                "        wait_products<0>();\n        if (lane == 0) arrive(empty_v + 8 * stage);",
+                "        if (lane == 0) arrive(empty_v + 8 * stage);\n        wait_products<0>();",
+            ),
+        ),
+        Cause(Part.SAFETY, _RACE),
+    ),
+    Mutant(
+        _CUDA,
+        "scores_not_waited_for",
+        "scores are used while their products are in flight",
+        (
+            Edit(
+                "        wait_products<0>();\n        if (lane == 0) arrive(empty_k + 8 * stage);",
+                "        if (lane == 0) arrive(empty_k + 8 * stage);",
+            ),
+        ),
+        Cause(Part.SAFETY, _RACE),
+    ),
+    Mutant(
+        _CUDA,
+        "values_not_waited_for",
+        "values are multiplied before their copy has come",
+        (Edit("        wait(full_v + 8 * stage, phase);\n", ""),),
+        Cause(Part.SAFETY, _RACE),
+    ),
+    Mutant(
+        _CUDA,
+        "mask_of_the_upper_row",
+        "the lower row of a thread has the upper one's mask",
+        (Edit("min(n, row + 9) : n", "min(n, row + 1) : n"),),
+        Cause(Part.CORRECTNESS, _WRONG, words=_OUT),
+    ),
+    Mutant(
+        _CUDA,
+        "second_part_forgotten",
+        "columns 64 to 127 of a head are those before",
+        (Edit("step / 4 * (PART_BYTES / 16) + step % 4 * 2", "step % 4 * 2"),),
+        Cause(Part.CORRECTNESS, _WRONG, words=_OUT),
+    ),
+    Mutant(
+        _CUDA,
+        "total_not_shrunk",
+        "the sum of weights is kept when a larger score comes",
+        (Edit("row.total * shrink + total", "row.total + total"),),
+        Cause(Part.CORRECTNESS, _WRONG, words=_OUT),
     ),
 )

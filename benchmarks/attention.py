@@ -1,0 +1,223 @@
+"""Times lab 21's last rung and its reference in CUDA C++ beside PyTorch's scaled_dot_product_attention.
+
+Run as `python -m benchmarks.attention` on a machine with a GPU and PyTorch, whose backends are named one by one. Writes
+benchmarks/results/attention.json, and the same file into the folder $OUT where that is set.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import statistics
+import sys
+import time
+import types
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+LAST, REFERENCE = "last rung", "reference"
+OURS = {LAST: "rung_4_in_turns.py", REFERENCE: "submission_cuda.py"}
+BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient": "EFFICIENT_ATTENTION"}
+COMMAND = "python -m benchmarks.attention"
+LENGTHS = (16384, 8192, 4096, 2048, 1024)
+TOKENS, MODEL = 16384, 2048  # of all sequences together; heads times width
+WIDTHS = (128, 64)
+TURNS = 7
+QUEUED = 2.5e-3  # seconds of work between two events, about
+SECONDS = 45.0  # of all: sizes that are left then are left out
+SAMPLED = 64  # queries of the first head whose result is compared with float64
+Work = Callable[[], Any]
+
+
+def of_source(name: str) -> Callable[..., None]:
+    """The function `attention` that a solution's file defines."""
+    path = ROOT / "solutions" / "21_attention" / OURS[name]
+    module = types.ModuleType("submission")
+    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), module.__dict__)
+    return module.attention
+
+
+def operations(heads: int, n: int, width: int, causal: bool) -> float:
+    """Operations of the two products: four per visible pair and element, as labs/21_attention counts them."""
+    pairs = n * (n + 1) / 2 if causal else n * n
+    return 4.0 * heads * pairs * width
+
+
+class Size:
+    """One size: inputs, and what each candidate makes of them."""
+
+    def __init__(self, n: int, width: int, causal: bool) -> None:
+        import torch
+
+        self.n, self.width, self.causal = n, width, causal
+        self.sequences, self.heads = TOKENS // n, MODEL // width
+        generator = torch.Generator("cuda").manual_seed(n + width)
+        shape = self.sequences, self.heads, n, width
+        self.q, self.k, self.v = (
+            torch.randn(shape, generator=generator, device="cuda", dtype=torch.float16) for _ in range(3)
+        )
+        self.out = torch.zeros_like(self.q)
+        self.rows = torch.randperm(n, generator=generator, device="cuda")[:SAMPLED]
+        q, k, v = (array[0, 0].double() for array in (self.q, self.k, self.v))
+        scores = q[self.rows] @ k.T / math.sqrt(width)
+        if causal:
+            scores.masked_fill_(torch.arange(n, device="cuda")[None] > self.rows[:, None], -math.inf)
+        self.right = torch.softmax(scores, dim=1) @ v
+
+    def ours(self, attention: Callable[..., None]) -> Work:
+        """What queues one call of a solution."""
+        import cupy
+
+        arrays = [cupy.from_dlpack(array.flatten(0, 1)) for array in (self.q, self.k, self.v, self.out)]
+        return lambda: self._call(attention, arrays)
+
+    def _call(self, attention: Callable[..., None], arrays: list[Any]) -> Any:
+        attention(*arrays[:3], int(self.causal), arrays[3])
+        return self.out
+
+    def torch(self, backend: str) -> Work:
+        """What queues one call of scaled_dot_product_attention with one of its backends."""
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+        from torch.nn.functional import scaled_dot_product_attention
+
+        chosen = getattr(SDPBackend, BACKENDS[backend])
+
+        def work() -> Any:
+            with sdpa_kernel(chosen):
+                return scaled_dot_product_attention(self.q, self.k, self.v, is_causal=self.causal)
+
+        return work
+
+    def error(self, work: Work) -> float:
+        """The root mean square of a result's error in the sampled rows."""
+        found = work()[0, 0][self.rows].double()
+        return float((found - self.right).square().mean().sqrt())
+
+
+def seconds(candidates: Mapping[str, Work]) -> dict[str, list[float]]:
+    """Seconds of one call in each of TURNS turns, by name; the candidates in alternation."""
+    import torch
+
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+    def timed(work: Work, calls: int) -> float:
+        begin.record()
+        for _ in range(calls):
+            work()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) / 1e3 / calls
+
+    calls = {name: max(1, min(50, math.ceil(QUEUED / timed(work, 2)))) for name, work in candidates.items()}
+    taken: dict[str, list[float]] = {name: [] for name in candidates}
+    for _ in range(TURNS):
+        for name, work in candidates.items():
+            taken[name].append(timed(work, calls[name]))
+    return taken
+
+
+def records(size: Size, taken: Mapping[str, list[float]], errors: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Rates in operations per second, beside the flash backend's where that ran."""
+    work = operations(size.sequences * size.heads, size.n, size.width, size.causal)
+    rates = {name: work / statistics.median(all_of_it) for name, all_of_it in taken.items()}
+    found = []
+    for name, all_of_it in taken.items():
+        ordered = sorted(work / one for one in all_of_it)
+        beside = {f"beside_{other}": rates[name] / rates[other] for other in BACKENDS if other in rates}
+        found.append(
+            {
+                "name": name,
+                "variant": "causal" if size.causal else "full",
+                "metric": "rate",
+                "value": rates[name],
+                "unit": "FLOP/s",
+                "shape": (size.sequences, size.heads, size.n, size.width),
+                "dtype": "float16",
+                "interval": (ordered[0], ordered[-1]),
+                "conditions": f"median of {TURNS} turns, warm L2; visible pairs only; sequences, heads, n, width",
+                "extra": {"error": errors[name], **beside},
+            }
+        )
+    return found
+
+
+def geometric_means(found: list[dict[str, Any]]) -> list[str]:
+    """Sentences: the last rung beside each backend, for each width."""
+    said = []
+    for width in WIDTHS:
+        for other in BACKENDS:
+            ratios = [
+                one["extra"][f"beside_{other}"]
+                for one in found
+                if one["name"] == LAST and one["shape"][-1] == width and f"beside_{other}" in one["extra"]
+            ]
+            if ratios:
+                mean = statistics.geometric_mean(ratios)
+                said.append(f"width {width}: {mean:.3f} times {other} in the geometric mean of {len(ratios)} sizes")
+    return said
+
+
+def measured(say: Callable[[str], None]) -> list[dict[str, Any]]:
+    """The records of all sizes, as far as SECONDS last: width 128 first, the longest first."""
+    import torch
+
+    began, found = time.monotonic(), []
+    solutions = {name: of_source(name) for name in OURS}
+    for width, n, causal in ((width, n, causal) for width in WIDTHS for n in LENGTHS for causal in (False, True)):
+        if time.monotonic() - began > SECONDS:
+            say(f"No time for {n} keys of width {width}, {'causal' if causal else 'full'}.")
+            continue
+        size, candidates, errors = Size(n, width, causal), {}, {}
+        offered = {name: size.ours(attention) for name, attention in solutions.items()}
+        offered |= {name: size.torch(name) for name in BACKENDS}
+        for name, work in offered.items():
+            try:
+                errors[name] = size.error(work)
+                candidates[name] = work
+            except Exception as error:  # a backend that a version of PyTorch lacks leaves the others
+                say(f"{name}: {str(error).splitlines()[0]}")
+        taken = seconds(candidates)
+        found += records(size, taken, errors)
+        say(f"{time.monotonic() - began:.1f} s: n = {n}, width {width}, {'causal' if causal else 'full'}")
+        for one in found[-len(taken) :]:
+            say(f"  {one['name']:12} {one['value'] / 1e12:7.1f} TFLOP/s, error {one['extra']['error']:.2e}")
+        del size, candidates, offered
+        torch.cuda.empty_cache()
+    return found
+
+
+def main() -> int:
+    """Exit code 3 without a GPU or PyTorch."""
+    try:
+        import cupy
+        import torch
+
+        cupy.zeros(1)  # both in the default stream
+        torch.zeros(1, device="cuda")
+    except Exception:
+        print("This needs a GPU, CuPy and PyTorch.", file=sys.stderr)
+        return 3
+    say = partial(print, flush=True)
+    found = measured(say)
+    for sentence in geometric_means(found):
+        say(sentence)
+    folder = os.environ.get("OUT")
+    if folder:  # first as it is: the results' own form needs more packages
+        (Path(folder) / "attention_records.json").write_text(json.dumps(found, indent=1))
+    from course import results
+
+    path = results.DIRECTORY / "attention.json"
+    written = results.write(path, results.make_header(COMMAND), [results.Record(**one) for one in found], merge=True)
+    if folder:
+        shutil.copy(written, folder)
+    print(f"Written: {written.name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
