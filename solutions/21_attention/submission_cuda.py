@@ -1,8 +1,6 @@
-"""Lab 21_attention: out = softmax(q k^T / sqrt(d)) v for each head, in CUDA C++ on Hopper.
+"""Lab 21_attention: out = softmax(q k^T / sqrt(d)) v for each head, in CUDA C++.
 
-A block has 128 queries of a head. One thread of the first warpgroup brings tiles of 128 keys and values with the tensor
-memory accelerator, in two stages. Two warpgroups have 64 queries each: wgmma multiplies queries and keys in shared
-memory, and then weights in registers and values in shared memory.
+A block has 128 queries of a head, 16 per warp, and walks over tiles of 64 keys.
 """
 
 import math
@@ -10,113 +8,72 @@ import math
 import cupy
 import numpy as np
 
-from warplab.ptx import tensor_map
-
-QUERIES, KEYS, STAGES = 128, 128, 2  # as in the source below
-THREADS = 3 * 128
-
-
-def registers(kind, first, count):
-    """The operands of an inline assembly: `%first` to `%(first + count - 1)`, and how C names them."""
-    return ", ".join(f"%{first + i}" for i in range(count)), ", ".join(f'"+f"({kind}[{i}])' for i in range(count))
-
-
-def module(width):
-    """The kernel for heads of `width`."""
-    sums = width // 2  # of a thread
-    names_s, operands_s = registers("s", 0, 64)
-    names_o, operands_o = registers("o", 0, sums)
-    of_products = rf"""
-// s (64 x 128) = a (64 x 16) b (16 x 128), added to s if `add`: the lines of both run along the head.
-__device__ void multiply_keys(float (&s)[64], u64 a, u64 b, int add)
-{{
-    asm volatile("{{ .reg .pred p; setp.ne.b32 p, %66, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {{{names_s}}}, %64, %65, p, 1, 1, 0, 0; }}"
-                 : {operands_s} : "l"(a), "l"(b), "r"(add));
-}}
-// o (64 x WIDTH) += a (64 x 16) b (16 x WIDTH): `a` in registers, laid out like sums; the lines of b run across.
-__device__ void multiply_values(float (&o)[SUMS], const u32* a, u64 b)
-{{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n{width}k16.f32.f16.f16 {{{names_o}}}, "
-                 "{{%{sums}, %{sums + 1}, %{sums + 2}, %{sums + 3}}}, %{sums + 4}, 1, 1, 1, 1;"
-                 : {operands_o} : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-}}
-"""
-    options = "-std=c++17", "-arch=sm_90a", f"-DWIDTH={width}"
-    kernel = cupy.RawModule(code=SOURCE.replace("// PRODUCTS", of_products), options=options).get_function("attention")
-    kernel.max_dynamic_shared_size_bytes = shared_bytes(width)
-    return kernel
-
-
-def shared_bytes(width):
-    """A tile of queries, a ring of keys, a ring of values, and what it takes to begin at a multiple of 1,024."""
-    return 2 * width * (QUERIES + 2 * STAGES * KEYS) + 1024
-
+QUERIES, KEYS = 128, 64  # as in the source below
+THREADS = QUERIES // 16 * 32
 
 SOURCE = r"""
 #include <cuda_fp16.h>
 
 typedef unsigned u32;
-typedef unsigned long long u64;
-constexpr int QUERIES = 128, KEYS = 128, STAGES = 2, CONSUMERS = 2;
-constexpr int SUMS = WIDTH / 2;               // of a thread, of 64 x WIDTH
-constexpr u32 PART_BYTES = KEYS * 128;        // a copy brings 128 rows of 64 elements: the span of the swizzle
-constexpr u32 TILE_BYTES = KEYS * WIDTH * 2;  // of keys, of values, or of queries
-
-struct alignas(64) Map { u64 words[16]; };
+constexpr int QUERIES = 128, KEYS = 64;
+constexpr int PIECES = WIDTH / 8;             // of 16 bytes in a row of a head
+constexpr u32 TILE_BYTES = KEYS * WIDTH * 2;  // of keys, or of values; a stage has one of each
 
 // ---- Given: one instruction each -----------------------------------------------------------------------------------
 
-__device__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
-__device__ void init(u32 barrier, int count)
+// Four pieces of 8 x 8: lane 8 i + r gives the address of row r of piece i.
+__device__ void load_pieces(u32 (&r)[4], u32 at)
 {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(count) : "memory");
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
 }
-__device__ void arrive(u32 barrier)
+__device__ void load_pieces_transposed(u32 (&r)[4], u32 at)
 {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
 }
-__device__ void expect(u32 barrier, u32 bytes)
+// d (16 x 8) += a (16 x 16) b (16 x 8).
+__device__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1)
 {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory");
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-__device__ void wait(u32 barrier, u32 parity)
+// Copy 16 bytes to shared memory, or zeros if not `inside`; not waited for.
+__device__ void copy(u32 to, const half* from, bool inside)
 {
-    asm volatile("{ .reg .pred p;\n"
-                 "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
-                 "@!p bra AGAIN; }" :: "r"(barrier), "r"(parity) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :: "r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory");
 }
-// A tile of 128 rows of a head, in parts of 64 columns, to shared memory; its bytes count at the barrier.
-__device__ void load(u32 to, const Map& map, int row, int head, u32 barrier)
+__device__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int PENDING> __device__ void wait_for_copies()  // until at most so many of this thread's groups are in flight
 {
-    expect(barrier, TILE_BYTES);
-    for (int part = 0; part < WIDTH / 64; ++part)
-        asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                     "[%0], [%1, {%2, %3, %4}], [%5];" :: "r"(to + part * PART_BYTES), "l"(&map), "r"(64 * part),
-                     "r"(row), "r"(head), "r"(barrier) : "memory");
-}
-// Where wgmma finds lines of 128 bytes: eight of them are 1,024 bytes, the next 64 columns PART_BYTES further.
-__device__ u64 descriptor(u32 address)
-{
-    return u64((address & 0x3FFFF) >> 4) | u64(PART_BYTES >> 4) << 16 | u64(1024 >> 4) << 32 | 1ull << 62;
-}
-__device__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int PENDING> __device__ void wait_products()
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(PENDING) : "memory");
-}
-// PRODUCTS
-__device__ float power_of_two(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
+    asm volatile("cp.async.wait_group %0;" :: "n"(PENDING) : "memory");
 }
 __device__ u32 pack(float low, float high)
 {
     half2 both = __floats2half2_rn(low, high);
     return *(u32*)&both;
+}
+// Where piece `piece` of row `row` lies in a tile: the pieces that ldmatrix reads at once are in different banks.
+__device__ u32 place(int row, int piece) { return row * WIDTH * 2 + ((piece ^ (row & 7)) << 4); }
+
+// ---- A tile of queries and all their keys --------------------------------------------------------------------------
+
+// BEGIN SOLUTION
+// Start to copy `rows` rows of a head to shared memory; zeros behind its end.
+__device__ void fetch(u32 tile, const half* from, int row0, int rows, int n)
+{
+    for (int p = threadIdx.x; p < rows * PIECES; p += blockDim.x) {
+        int row = p / PIECES, piece = p % PIECES;
+        copy(tile + place(row, piece), from + (long long)min(row0 + row, n - 1) * WIDTH + 8 * piece, row0 + row < n);
+    }
+}
+__device__ void fetch_stage(u32 stage, const half* k, const half* v, int key, int n)
+{
+    fetch(stage, k, key, KEYS, n);
+    fetch(stage + TILE_BYTES, v, key, KEYS, n);
+    commit_copies();
 }
 __device__ float largest_of_four(float x)  // of the lanes that share a row
 {
@@ -128,140 +85,106 @@ __device__ float sum_of_four(float x)
     x += __shfl_xor_sync(~0u, x, 1);
     return x + __shfl_xor_sync(~0u, x, 2);
 }
+// END SOLUTION
 
-// ---- Scores to weights ---------------------------------------------------------------------------------------------
-
-// What a thread knows of one of its two rows.
-struct Row {
-    float largest = -1e30f, total = 0;  // of the scores so far; of the weights, of this thread's columns
-};
-
-// Make weights of the thread's scores of a row (s[4 j + first] and the next). Returns what earlier sums shrink by.
-template <int FIRST> __device__ float weigh(float (&s)[64], Row& row, float scale)
+extern "C" __global__ void __launch_bounds__(256)
+attention(const half* q, const half* k, const half* v, half* out, int n, int causal, float scale)
 {
+    extern __shared__ uint4 memory[];  // two stages: 8 KEYS WIDTH bytes
     // BEGIN SOLUTION
-    // STARTER: return 1;
-    float largest = row.largest;
-#pragma unroll
-    for (int i = FIRST; i < 64; i += 4) largest = fmaxf(largest, fmaxf(s[i], s[i + 1]));
-    largest = largest_of_four(largest);
-    float shrink = power_of_two((row.largest - largest) * scale), offset = largest * scale, total = 0;
-#pragma unroll
-    for (int i = FIRST; i < 64; i += 4) {
-        s[i] = power_of_two(s[i] * scale - offset);
-        s[i + 1] = power_of_two(s[i + 1] * scale - offset);
-        total += s[i] + s[i + 1];
-    }
-    row.largest = largest;
-    row.total = row.total * shrink + total;
-    return shrink;
-    // END SOLUTION
-}
-
-// Hide keys from `end` on from the scores of a row; `key` is that of s[first].
-template <int FIRST> __device__ void hide(float (&s)[64], int key, int end)
-{
-    // BEGIN SOLUTION
-#pragma unroll
-    for (int i = 0; i < 16; ++i) {
-        if (key + 8 * i >= end) s[4 * i + FIRST] = -1e30f;
-        if (key + 8 * i + 1 >= end) s[4 * i + FIRST + 1] = -1e30f;
-    }
-    // END SOLUTION
-}
-
-// ---- A warpgroup that copies, and two that compute -----------------------------------------------------------------
-
-extern "C" __global__ void __launch_bounds__(384, 1)
-attention(const __grid_constant__ Map map_q, const __grid_constant__ Map map_k, const __grid_constant__ Map map_v,
-          half* out, int n, int causal, float scale)
-{
-    extern __shared__ char memory[];
-    __shared__ u64 barriers[1 + 4 * STAGES];
-    // BEGIN SOLUTION
-    // STARTER: // Stage 1 needs none of the functions above: begin with a warp per query. Stage 3 needs all of them.
-    u32 queries = (shared_address(memory) + 1023) & ~1023u, keys = queries + TILE_BYTES;
-    u32 values = keys + STAGES * TILE_BYTES;
-    u32 full_q = shared_address(barriers), full_k = full_q + 8, full_v = full_k + 8 * STAGES;
-    u32 empty_k = full_v + 8 * STAGES, empty_v = empty_k + 8 * STAGES;
-    int warpgroup = threadIdx.x / 128, head = blockIdx.y, row0 = (gridDim.x - 1 - blockIdx.x) * QUERIES;
-    int tiles = ((causal ? min(n, row0 + QUERIES) : n) + KEYS - 1) / KEYS;
-    if (threadIdx.x == 0) {
-        init(full_q, 1);
-        for (int s = 0; s < STAGES; ++s) {
-            init(full_k + 8 * s, 1);
-            init(full_v + 8 * s, 1);
-            init(empty_k + 8 * s, 4 * CONSUMERS);
-            init(empty_v + 8 * s, 4 * CONSUMERS);
-        }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    }
+    // STARTER: // All are heads x n x WIDTH. Stage 1, a warp per query, needs none of the functions above.
+    u32 stage = (u32)__cvta_generic_to_shared(memory), next = stage + 2 * TILE_BYTES;
+    int row0 = (gridDim.x - 1 - blockIdx.x) * QUERIES, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    long long first = (long long)blockIdx.y * n * WIDTH;
+    q += first, k += first, v += first, out += first;
+    fetch(next, q, row0, QUERIES, n);  // a stage has room for the queries
+    commit_copies();
+    fetch_stage(stage, k, v, 0, n);
+    wait_for_copies<1>();
     __syncthreads();
+    u32 queries[WIDTH / 16][4];
+#pragma unroll
+    for (int i = 0; i < WIDTH / 16; ++i)
+        load_pieces(queries[i], next + place(16 * warp + lane % 16, 2 * i + lane / 16));
 
-    // Tiles come from the last to the first: only the last one has keys to hide.
-    if (warpgroup == 0) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
-        if (threadIdx.x == 0) {
-            load(queries, map_q, row0, head, full_q);
-            for (int i = 0; i < tiles; ++i) {
-                int stage = i % STAGES, phase = i / STAGES % 2, row = (tiles - 1 - i) * KEYS;
-                wait(empty_k + 8 * stage, phase ^ 1);  // passes at once the first time round
-                load(keys + stage * TILE_BYTES, map_k, row, head, full_k + 8 * stage);
-                wait(empty_v + 8 * stage, phase ^ 1);
-                load(values + stage * TILE_BYTES, map_v, row, head, full_v + 8 * stage);
+    // Of the thread's two rows, eight apart: the largest score so far, the sum of its columns' weights, and values.
+    float largest[2] = {-1e30f, -1e30f}, total[2] = {0, 0}, o[WIDTH / 8][4] = {};
+    int row = row0 + 16 * warp + lane / 4, pair = lane % 4 * 2, end = causal ? min(n, row0 + QUERIES) : n;
+    for (int start = 0; start < end; start += KEYS) {
+        wait_for_copies<0>();
+        __syncthreads();  // everybody's copies have come, and everybody has read the stage that is filled next
+        if (start + KEYS < end) fetch_stage(next, k, v, start + KEYS, n);
+        float s[KEYS / 8][4] = {};
+#pragma unroll
+        for (int i = 0; i < WIDTH / 16; ++i)
+#pragma unroll
+            for (int j = 0; j < KEYS / 16; ++j) {
+                u32 b[4];
+                load_pieces(b, stage + place(16 * j + lane / 16 * 8 + lane % 8, 2 * i + lane / 8 % 2));
+                multiply(s[2 * j], queries[i], b[0], b[1]);
+                multiply(s[2 * j + 1], queries[i], b[2], b[3]);
+            }
+        bool hides = start + KEYS > n || (causal && start + KEYS > row0);
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            int visible = causal ? min(n, row + 8 * r + 1) : n;
+            float before = largest[r], now = before, sum = 0;
+#pragma unroll
+            for (int j = 0; j < KEYS / 8; ++j)
+#pragma unroll
+                for (int e = 2 * r; e < 2 * r + 2; ++e) {
+                    if (hides && start + 8 * j + pair + e % 2 >= visible) s[j][e] = -1e30f;
+                    now = fmaxf(now, s[j][e]);
+                }
+            now = largest_of_four(now);
+            float shrink = exp2f((before - now) * scale);
+#pragma unroll
+            for (int j = 0; j < KEYS / 8; ++j)
+#pragma unroll
+                for (int e = 2 * r; e < 2 * r + 2; ++e) {
+                    s[j][e] = exp2f((s[j][e] - now) * scale);
+                    sum += s[j][e];
+                }
+#pragma unroll
+            for (int i = 0; i < WIDTH / 8; ++i) o[i][2 * r] *= shrink, o[i][2 * r + 1] *= shrink;
+            largest[r] = now;
+            total[r] = total[r] * shrink + sum;
+        }
+#pragma unroll
+        for (int j = 0; j < KEYS / 16; ++j) {
+            // The sums of two pieces of scores are laid out as the first operand of the next product.
+            u32 weights[4] = {pack(s[2 * j][0], s[2 * j][1]), pack(s[2 * j][2], s[2 * j][3]),
+                              pack(s[2 * j + 1][0], s[2 * j + 1][1]), pack(s[2 * j + 1][2], s[2 * j + 1][3])};
+#pragma unroll
+            for (int i = 0; i < WIDTH / 16; ++i) {
+                u32 b[4];
+                load_pieces_transposed(b, stage + TILE_BYTES + place(16 * j + lane % 16, 2 * i + lane / 16));
+                multiply(o[2 * i], weights, b[0], b[1]);
+                multiply(o[2 * i + 1], weights, b[2], b[3]);
             }
         }
-        return;
+        u32 used = stage;
+        stage = next, next = used;
     }
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
-    int lane = threadIdx.x % 32, mine = warpgroup - 1;
-    int row = row0 + 64 * mine + threadIdx.x % 128 / 32 * 16 + lane / 4, pair = lane % 4 * 2;  // and row + 8
-    u64 q = descriptor(queries + mine * 64 * 128);
-    float s[64], o[SUMS];
-    for (int i = 0; i < SUMS; ++i) o[i] = 0;
-    Row upper, lower;
-    wait(full_q, 0);
-    for (int i = 0; i < tiles; ++i) {
-        int stage = i % STAGES, phase = i / STAGES % 2, first = (tiles - 1 - i) * KEYS;
-        u64 k = descriptor(keys + stage * TILE_BYTES), v = descriptor(values + stage * TILE_BYTES);
-        wait(full_k + 8 * stage, phase);
-        begin_products();
 #pragma unroll
-        for (int step = 0; step < WIDTH / 16; ++step) {
-            int at = step / 4 * (PART_BYTES / 16) + step % 4 * 2;
-            multiply_keys(s, q + at, k + at, step > 0);
-        }
-        commit_products();
-        wait_products<0>();
-        if (lane == 0) arrive(empty_k + 8 * stage);
-        if (i == 0) {
-            hide<0>(s, first + pair, causal ? min(n, row + 1) : n);
-            hide<2>(s, first + pair, causal ? min(n, row + 9) : n);
-        }
-        float shrink = weigh<0>(s, upper, scale), shrink_below = weigh<2>(s, lower, scale);
-        u32 weights[32];
+    for (int r = 0; r < 2; ++r) {
+        float part = 1 / sum_of_four(total[r]);
+        if (row + 8 * r >= n) continue;
+        half* to = out + (long long)(row + 8 * r) * WIDTH + pair;
 #pragma unroll
-        for (int j = 0; j < 32; ++j) weights[j] = pack(s[2 * j], s[2 * j + 1]);
-#pragma unroll
-        for (int j = 0; j < SUMS; ++j) o[j] *= j % 4 < 2 ? shrink : shrink_below;
-        wait(full_v + 8 * stage, phase);
-        begin_products();
-#pragma unroll
-        for (int step = 0; step < KEYS / 16; ++step) multiply_values(o, weights + 4 * step, v + 128 * step);
-        commit_products();
-        wait_products<0>();
-        if (lane == 0) arrive(empty_v + 8 * stage);
-    }
-    float part = 1 / sum_of_four(upper.total), part_below = 1 / sum_of_four(lower.total);
-    half* to = out + ((long long)head * n + row) * WIDTH + pair;
-#pragma unroll
-    for (int j = 0; j < WIDTH / 8; ++j) {
-        if (row < n) *(u32*)(to + 8 * j) = pack(o[4 * j] * part, o[4 * j + 1] * part);
-        if (row + 8 < n) *(u32*)(to + 8 * WIDTH + 8 * j) = pack(o[4 * j + 2] * part_below, o[4 * j + 3] * part_below);
+        for (int i = 0; i < WIDTH / 8; ++i) *(u32*)(to + 8 * i) = pack(o[i][2 * r] * part, o[i][2 * r + 1] * part);
     }
     // END SOLUTION
 }
 """
+
+
+def module(width):
+    """The kernel for heads of `width`."""
+    kernel = cupy.RawModule(code=SOURCE, options=("-std=c++17", f"-DWIDTH={width}")).get_function("attention")
+    kernel.max_dynamic_shared_size_bytes = 8 * KEYS * width
+    return kernel
+
 
 KERNELS = {64: module(64), 128: module(128)}
 
@@ -269,7 +192,6 @@ KERNELS = {64: module(64), 128: module(128)}
 def attention(q, k, v, causal, out):
     """out = softmax(q k^T / sqrt(d)) v for each head; with causal != 0 query i sees keys 0 to i."""
     heads, n, d = q.shape
-    maps = [tensor_map(array, (1, 128, 64), swizzle=128) for array in (q, k, v)]
     scale = np.float32(math.log2(math.e) / math.sqrt(d))  # powers of two take the place of exponentials
     grid, sizes = ((n + QUERIES - 1) // QUERIES, heads), (np.int32(n), np.int32(causal), scale)
-    KERNELS[d](grid, (THREADS,), (*maps, out, *sizes), shared_mem=shared_bytes(d))
+    KERNELS[d](grid, (THREADS,), (q, k, v, out, *sizes), shared_mem=8 * KEYS * d)
