@@ -117,6 +117,7 @@ export class Panel {
     return [
       element('p', { className: 'wl-opening' }, ...this._linked(report.opening)),
       report.original ? element('pre', {}, report.original) : '',
+      this._budgets(report),
       ...report.parts.map(part => this._part(part)),
       report.printed
         ? this._section('Printed by the kernels', false, '', element('pre', {}, report.printed))
@@ -143,34 +144,25 @@ export class Panel {
     );
   }
 
-  _counters({ counters, note, parts }) {
+  _budgets({ parts }) {
     const budgets = parts.flatMap(part => part.budgets);
-    if (!counters.length && !budgets.length) {
-      return '';
-    }
-    const number = value => value.toLocaleString('en-GB');
-    const rows = [
-      ...budgets.map(({ name, value, limit, passed }) =>
-        element(
-          'tr',
-          { className: passed ? 'wl-passed' : 'wl-failed' },
-          element('th', { scope: 'row' }, name),
-          element('td', {}, number(value)),
-          element('td', {}, number(Math.round(limit)))
-        )
-      ),
-      ...counters.map(({ name, value }) =>
-        element('tr', {}, element('th', { scope: 'row' }, name), element('td', {}, number(value)), element('td'))
-      )
-    ];
-    const head = ['counter', 'value', 'budget'].map(text => element('th', { scope: 'col' }, text));
-    return this._section(
-      'Counters of the profile case',
-      true,
-      '',
-      note ? element('p', {}, note) : '',
-      element('table', {}, element('thead', {}, element('tr', {}, ...head)), element('tbody', {}, ...rows))
+    const rows = budgets.map(({ name, value, limit, passed }) =>
+      this._row(name, passed ? 'wl-passed' : 'wl-failed', value, Math.round(limit))
     );
+    const head = ['counter', 'value', 'budget'].map(text => element('th', { scope: 'col' }, text));
+    const table = element('table', {}, element('thead', {}, element('tr', {}, ...head)), element('tbody', {}, ...rows));
+    return rows.length ? this._section('Budgets', true, '', table) : '';
+  }
+
+  _counters({ counters, note }) {
+    const rows = counters.map(({ name, value }) => this._row(name, '', value));
+    const table = element('table', {}, element('tbody', {}, ...rows));
+    return rows.length ? this._section('All counters of the profile case', false, '', note && element('p', {}, note), table) : '';
+  }
+
+  _row(name, className, ...numbers) {
+    const cells = numbers.map(number => element('td', {}, number.toLocaleString('en-GB')));
+    return element('tr', { className }, element('th', { scope: 'row' }, name), ...cells);
   }
 
   // Reports come while the user reads: what they opened or closed stays so.

@@ -51,6 +51,7 @@ export async function plugin(shared) {
     };
     const widget = new lumino.Widget();
     widget.id = ID;
+    widget.node.style.minWidth = '280px'; // before the style sheet is there, for the layout is made once
     widget.title.icon = icon(ui);
     widget.title.caption = 'Warplab';
     const panel = new Panel(widget.node, actions, live);
