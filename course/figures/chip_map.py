@@ -40,8 +40,8 @@ def chip_map(*, title: str = "") -> Figure:
     for sm in range(SMS):
         _sm(axes, sm, style.BLUE, f"sm {sm}")
     left, bottom = _corner(0)
-    _point_at(axes, (left + 0.45, bottom + 1.3), (left + 0.2, _HIGH + 0.9), "an SM")
-    _point_at(axes, (left + 2 * _TPC, bottom + 1.95), (left + 3.2, _HIGH + 0.9), "a TPC: two SMs")
+    _point_at(axes, (left + 0.45, bottom + 1.3), (left - 0.3, _HIGH + 0.9), "an SM")
+    _point_at(axes, (left + 2 * _TPC, bottom + 1.95), (left + 3.2, _HIGH + 0.9), "a TPC")
     _point_at(axes, (left + 8.6, bottom + _GPC_HIGH), (left + 9.5, _HIGH + 0.9), "a GPC: up to nine TPCs")
     style.headline(
         made,
@@ -148,7 +148,7 @@ def _sm(axes: Axes, sm: int, colour: str, gid: str, text: str = "") -> None:
     left, bottom = _corner(gpc)
     _box(
         axes, left + 0.25 + tpc * _TPC + 0.06, bottom + 0.15 + one * _SM + 0.05, _TPC - 0.12, _SM - 0.1, colour, gid,
-        text, size=style.SMALL - 2.5,
+        text, size=style.SMALL,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from warplab.figures import style
 from warplab.hardware.roofline import Roofline
 
 _MARKS = ("s", "D", "o", "^")
-_LEFT, _RIGHT = 20.0, 6.0  # how far the picture reaches beyond the outermost mark, as factors; names stand on the left
+_LEFT, _RIGHT = 40.0, 6.0  # how far the picture reaches beyond the outermost mark, as factors; names stand on the left
 
 
 @dataclass(frozen=True)

@@ -34,11 +34,9 @@ def kept_operators(
                 (left, one.block + 0.06), width, 0.88, facecolor=_KINDS[kind], edgecolor=style.MUTED, linewidth=0.7
             )
         )
-        upright = width / (widest / 1e6) < 0.1
         axes.text(
-            left + width / 2, one.block + 0.5, one.name, ha="center", va="center", color=style.INK,
-            size=style.SMALL - (2.5 if upright else 0),
-        )  # fmt: skip
+            left + width / 2, one.block + 0.5, one.name, ha="center", va="center", color=style.INK, size=style.SMALL
+        )
     axes.set_yticks([block + 0.5 for block in range(blocks)], [f"block {block}" for block in range(blocks)])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)

@@ -195,8 +195,8 @@ def _bank_cell(axes: Axes, bank: int, row: int, wavefront: Wavefront) -> None:
     style.box(axes, (bank, row), 1, 1, facecolor=face, edgecolor=style.PANEL, linewidth=1.2, gid=gid)
     if served is not None:
         text = _lane_names(served[1])
-        size = style.SMALL - (0.5 if len(text) < 4 else 2.5)
-        axes.text(bank + 0.5, row + 0.5, text, ha="center", va="center", size=size, color=style.ink_on(face))
+        in_lines = text if len(text) < 4 else text.replace("-", "-\n")  # as wide as a cell
+        axes.text(bank + 0.5, row + 0.5, in_lines, ha="center", va="center", size=style.SMALL, color=style.ink_on(face))
 
 
 def _lane_names(lanes: tuple[int, ...]) -> str:

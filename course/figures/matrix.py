@@ -78,7 +78,13 @@ def warp_on_matrix(lanes: Sequence[tuple[int, int] | None], shape: tuple[int, in
             row, column = place
             _cell(axes, row, column, style.BLUE, gid=f"lane {lane}")
             axes.text(
-                column + 0.5, row + 0.5, f"{lane}", ha="center", va="center", size=6, color=style.ink_on(style.BLUE)
+                column + 0.5,
+                row + 0.5,
+                f"{lane}",
+                ha="center",
+                va="center",
+                size=style.SMALL,
+                color=style.ink_on(style.BLUE),
             )
     _axis_names(axes, rows, columns)
     share = sectors.bytes_asked / sectors.bytes_moved if sectors.sectors else 0.0

@@ -40,12 +40,12 @@ def occupancy_limits(architecture: str, threads: int, registers: int, shared: in
         [occupancy(architecture, threads, registers, size).warps for size in sizes], (shared / 1024, here.warps),
         here.max_warps,
     )  # fmt: skip
-    by_shared.set_xlabel("shared memory a block, KiB")
+    by_shared.set_xlabel("shared KiB per block")
     limiters = " and ".join(_NAMES[limiter] for limiter in here.limiters)
     style.headline(
         made,
         title or f"Blocks of {threads} threads, {registers} registers per thread, {shared:,} bytes shared",
-        f"{here.blocks} blocks, {here.warps} of {here.max_warps} warps an SM ({here.fraction:.0%});"
+        f"{here.blocks} blocks, {here.warps} of {here.max_warps} warps per SM ({here.fraction:.0%});"
         f" what runs out: {limiters}",
     )
     return made

@@ -29,7 +29,7 @@ def number_line(number: SmallFloat) -> Figure:
     _ticks(logarithmic, number, number.magnitudes[1:])
     logarithmic.set_xscale("log", base=2)
     exponents = range(math.floor(math.log2(number.magnitudes[1])), math.floor(math.log2(number.largest)) + 2)
-    step = max(1, len(exponents) // 12)
+    step = max(1, -(-len(exponents) // 12))
     logarithmic.set_xticks([2.0**e for e in exponents[::step]], [f"2^{e}" for e in exponents[::step]])
     logarithmic.minorticks_off()
     logarithmic.set_xlim(2.0 ** (exponents[0] - 0.3), 2.0 ** (exponents[-1] + 0.1))

@@ -24,7 +24,7 @@ def snapshot(chart: Timeline, time: int, source: str = "", *, title: str = "") -
     now, waits, ended = chart.at(time), chart.waits_at(time), chart.ended_at(time)
     made, (axes,) = style.figure(11, 1.0 + 0.3 * chart.warps)
     style.canvas(axes)
-    axes.set_xlim(-5, _LANES + 44)
+    axes.set_xlim(-6, _LANES + 66)
     axes.set_ylim(chart.warps, -0.1)
     for warp in range(chart.warps):
         issue, stall = now[warp], waits.get(warp)

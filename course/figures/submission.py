@@ -8,13 +8,13 @@ from matplotlib.patches import Rectangle
 from warplab.figures import style
 
 _BOXES = (
-    (0.0, 0.55, 2.1, style.FAINT, "submission.py", "your kernel and the\nfunction that launches it"),
-    (2.9, 0.55, 2.1, style.ORANGE, "capture", "runs your function once,\nwrites launches down"),
-    (5.8, 0.55, 2.1, style.BLUE, "Plan", "PTX, buffers, launches:\ndata, no Python"),
-    (8.7, 1.05, 2.2, style.GREEN, "emulator", "results, counters, faults"),
-    (8.7, 0.05, 2.2, style.GREEN, "GPU, if there is one", "results, time"),
+    (0.0, 0.55, 2.4, style.FAINT, "submission.py", "your kernel and the\nfunction that calls it"),
+    (2.85, 0.55, 2.4, style.ORANGE, "capture", "runs it once, writes\nlaunches down"),
+    (5.7, 0.55, 2.4, style.BLUE, "Plan", "PTX, buffers and\nlaunches, no Python"),
+    (8.55, 1.05, 2.4, style.GREEN, "emulator", "results, counters,\nfaults"),
+    (8.55, 0.05, 2.4, style.GREEN, "GPU, if there is one", "results, time"),
 )
-_ARROWS = (((2.1, 1), (2.9, 1)), ((5.0, 1), (5.8, 1)), ((7.9, 1.1), (8.7, 1.45)), ((7.9, 0.9), (8.7, 0.5)))
+_ARROWS = (((2.4, 1), (2.85, 1)), ((5.25, 1), (5.7, 1)), ((8.1, 1.1), (8.55, 1.45)), ((8.1, 0.9), (8.55, 0.5)))
 
 
 def way_of_a_submission() -> Figure:

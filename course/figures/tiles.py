@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 
 from warplab.figures import style
 
-_GAP = 0.12  # between the matrices, in units of the longest side
+_GAP = 0.192  # between the matrices, in units of the longest side
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def tiles(
     """Left, one block of C with the slabs of A and B that pass by it, at step number `step`; right, that block's tiles
     in shared memory, with one thread's operands and sums. `block` and `thread` are (row, column) in their grids.
     """
-    made, (left, right) = style.figure(11.5, 5.9, widths=(1, 1))
+    made, (left, right) = style.figure(11.5, 5.9, widths=(1.5, 1))
     _global_view(left, tiling, block, step)
     _shared_view(right, tiling, thread)
     style.headline(
@@ -113,7 +113,7 @@ def _global_view(axes: Axes, tiling: Tiling, block: tuple[int, int], step: int) 
         (f"C, {m} x {n}", k + gap, k + gap),
     ):
         axes.text(x, y - 0.02 * (k + m), text, va="bottom", color=style.INK, size=style.TEXT)
-    axes.text(0, 0, "global memory", va="bottom", weight="bold", color=style.INK, size=style.TEXT)
+    axes.text(0, 0, "global\nmemory", va="bottom", weight="bold", color=style.INK, size=style.TEXT)
 
 
 def _shared_view(axes: Axes, tiling: Tiling, thread: tuple[int, int]) -> None:

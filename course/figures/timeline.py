@@ -94,7 +94,7 @@ def timeline(chart: Timeline, *, start: int = 0, end: int | None = None, title: 
         if any(flight.kind is kind for flight in flights)
     ]
     made.legend(
-        handles=handles, loc="outside lower left", ncols=5, frameon=False, fontsize=style.SMALL, labelcolor=style.INK
+        handles=handles, loc="outside lower left", ncols=4, frameon=False, fontsize=style.SMALL, labelcolor=style.INK
     )
     missing = f"; {chart.truncated:,} later instructions are not in it" if chart.truncated else ""
     style.headline(
@@ -184,7 +184,7 @@ def masks(chart: Timeline, warp: int = 0, *, first: int = 0, last: int | None = 
         Patch(facecolor=style.EMPTY, edgecolor=style.FAINT, label="elsewhere, or ended"),
     ]
     made.legend(
-        handles=handles, loc="outside lower left", ncols=5, frameon=False, fontsize=style.SMALL, labelcolor=style.INK
+        handles=handles, loc="outside lower left", ncols=4, frameon=False, fontsize=style.SMALL, labelcolor=style.INK
     )
     lanes = sum(issue.lanes for issue in issues)
     style.headline(

@@ -65,7 +65,7 @@ def working_set(
         axes.set_ylim(0, max(v for _, v in points) * 1.22)
     _bands(axes, levels, low, high)
     ticks = [2.0**power for power in range(60) if low <= 2.0**power <= high]
-    every = 2 if len(ticks) > 12 else 1
+    every = -(-len(ticks) // 8)
     axes.set_xticks(ticks[::every], [byte_size(tick) for tick in ticks[::every]])
     axes.set_xticks([], minor=True)
     axes.set_xlabel(across)

@@ -9,8 +9,10 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Rectangle
+from matplotlib.textpath import TextPath
 from matplotlib.typing import ColorType
 
 # Okabe and Ito's palette, told apart with every common colour blindness (Color Universal Design, 2008), without yellow,
@@ -31,7 +33,10 @@ EMPTY = "#F0F1F3"
 
 TITLE = 13
 TEXT = 10.5
-SMALL = 8.5
+SMALL = 9
+
+# Inches: a page shows 800 pixels, 600 points, of width. So type of 9 points has 9 points there too.
+WIDEST = 8.3
 
 # From no waste to all waste. It starts at the panel's colour, so that a clean line stays clean.
 HEAT = LinearSegmentedColormap.from_list("warplab_heat", [PANEL, "#FBE3C4", "#F2A65A", RED])
@@ -75,13 +80,13 @@ class Picture(Figure):
 def figure(
     width: float, height: float, *, widths: Sequence[float] = (1,), heights: Sequence[float] = (1,)
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of `width` x `height` inches and its axes, row by row; `widths` and `heights` share the space out.
+    """A figure of `width` (at most WIDEST) x `height` inches and axes, row by row, in shares of `widths` x `heights`.
 
     The figure belongs to nobody: it is not registered with pyplot, so notebooks do not show it twice and a loop that
     draws thousands does not leak them.
     """
     with rc_context(_RC):
-        made = Picture(figsize=(width, height), dpi=110, layout="constrained")
+        made = Picture(figsize=(min(width, WIDEST), height), dpi=110, layout="constrained")
         grid = made.subplots(
             len(heights), len(widths), squeeze=False, gridspec_kw={"width_ratios": widths, "height_ratios": heights}
         )
@@ -90,14 +95,36 @@ def figure(
 
 def headline(made: Figure, title: str, subtitle: str = "") -> None:
     """The title at the left edge of the figure, with a quieter line of what the picture shows under it."""
-    height = made.get_size_inches()[1]
-    lines = 2.3 if subtitle else 1.4
+    width = made.get_size_inches()[0]
+    title, subtitle = _in_lines(title, width, TITLE, "bold"), _in_lines(subtitle, width, TEXT, "normal")
+    more = title.count("\n") * 0.21, subtitle.count("\n") * 0.17  # inches
+    height = made.get_size_inches()[1] + sum(more)
+    made.set_size_inches(width, height)
+    used = (2.3 if subtitle else 1.4) * 0.21 + sum(more)
     engine = made.get_layout_engine()
     assert isinstance(engine, ConstrainedLayoutEngine)  # as `figure` makes it
-    engine.set(rect=(0, 0, 1, 1 - lines * 0.21 / height), h_pad=0.06, w_pad=0.08)
-    made.text(0.1 / made.get_size_inches()[0], 1 - 0.1 / height, title, va="top", size=TITLE, weight="bold", color=INK)
+    engine.set(rect=(0, 0, 1, 1 - used / height), h_pad=0.06, w_pad=0.08)
+    made.text(0.1 / width, 1 - 0.1 / height, title, va="top", size=TITLE, weight="bold", color=INK)
     if subtitle:
-        made.text(0.1 / made.get_size_inches()[0], 1 - 0.33 / height, subtitle, va="top", size=TEXT, color=MUTED)
+        made.text(0.1 / width, 1 - (0.33 + more[0]) / height, subtitle, va="top", size=TEXT, color=MUTED)
+
+
+def _in_lines(text: str, width: float, size: float, weight: str) -> str:
+    """The text with line breaks, so that it fits into `width` inches."""
+    room = 72 * (width - 0.2) * 0.96  # hinted letters are wider than their outlines
+    if len(text) * size < room:  # no letter is wider than high
+        return text
+    font = FontProperties(family="DejaVu Sans", size=size, weight=weight)
+    lines: list[str] = []
+    for line in text.split("\n"):
+        lines.append("")
+        for word in line.split(" "):
+            longer = f"{lines[-1]} {word}" if lines[-1] else word
+            if lines[-1] and TextPath((0, 0), longer, prop=font).get_extents().width > room:
+                lines.append(word)
+            else:
+                lines[-1] = longer
+    return "\n".join(lines)
 
 
 def canvas(axes: Axes) -> None:

@@ -58,7 +58,7 @@ def test_occupancy_limits_mark_what_runs_out() -> None:
     red = [p.get_gid() for p in bars.patches if p.get_facecolor()[:3] == pytest.approx((0.835, 0.369, 0), abs=0.01)]
     assert red == ["registers"] and style.RED == "#D55E00"
     # 72 registers x 32 lanes are 2,304 a warp; 65,536 / 2,304 = 28 warps, in whole blocks of 8: 24.
-    assert "3 blocks, 24 of 64 warps an SM (38%)" in figure.texts[1].get_text()
+    assert "3 blocks, 24 of 64 warps per SM (38%)" in figure.texts[1].get_text()
     for axes, value in ((by_registers, 72), (by_shared, 20_000 / 1024)):
         (point,) = [line for line in axes.lines if line.get_gid() == "here"]
         assert list(point.get_xdata()) == [value] and list(point.get_ydata()) == [24]
