@@ -15,7 +15,7 @@ from course.figures.experts import Groups, routed
 SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "10_experts.md"
 TEXT = SOURCE.read_text(encoding="utf-8")
 EXERCISES = {
-    "1: rows of padding": "def for_nobody",
+    "1: rows of padding": "def rows_of_padding",
     "2: find the tile": "def find(",
     "3: more GPUs · optional": "tokens_each =",
 }
