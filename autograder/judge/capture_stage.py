@@ -29,18 +29,20 @@ from warplab.sandbox.isolation import Isolation
 @dataclass(frozen=True)
 class Submission:
     """A submission's text, read once, what its file is called, and what its captures may still take. `one_by_one`: a
-    capture begins when the one before has come to an answer."""
+    capture begins when the one before has come to an answer. `captured_in` is a process for them that goes on after
+    this submission; without it each has a process of its own, or if they come one by one, the submission."""
 
     name: str
     text: str
     allowance: Allowance = field(default_factory=Allowance, compare=False, repr=False)
     one_by_one: bool = False
+    captured_in: CaptureProcess | None = field(default=None, compare=False, repr=False)
 
 
-def read_submission(path: Path, one_by_one: bool = False) -> Submission:
+def read_submission(path: Path, one_by_one: bool = False, captured_in: CaptureProcess | None = None) -> Submission:
     """The submission in a file. Raises Rejected if that is no text file of reasonable size."""
     try:
-        return Submission(path.name, read_source(path), one_by_one=one_by_one)
+        return Submission(path.name, read_source(path), one_by_one=one_by_one, captured_in=captured_in)
     except CaptureFailure as failure:
         raise rejected(failure) from failure
 
@@ -89,7 +91,10 @@ def capture_groups(
             submission, *one, architecture, isolation, records, tables, side_by_side=len(taken), process=process
         )
 
-    if submission.one_by_one:  # with the limits of two side by side, or a verdict would depend on it
+    # One by one with the limits of two side by side, or a verdict would depend on it
+    if submission.captured_in is not None:
+        return [of_group(one, submission.captured_in) for one in taken]
+    if submission.one_by_one:
         with CaptureProcess() as process:
             return [of_group(one, process) for one in taken]
     # Side by side: each waits for compilers that use one core. The first group's fault is told before the second's.

@@ -32,7 +32,7 @@ def grade(request: Request, worker: Caller, progress: OnProgress = _silent, turn
     start = time.perf_counter()
     text = ""
     try:
-        submission = read_submission(request.source, one_by_one=request.crowded)
+        submission = read_submission(request.source, request.crowded, request.captured_in)
         text = submission.text
         graded = _grade(request, submission, worker, progress, turns)
     except Rejected as rejection:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from autograder.panel.contents import contents
+from autograder.spec.lab import solutions_folder
 from tests.autograder.panel.lab_server import LABS, TOKEN, LabServer, lab_server
 
 pytestmark = pytest.mark.processes
@@ -95,6 +96,18 @@ def test_a_cell_is_checked_with_its_own_lines(server: LabServer) -> None:
     cell = "\n%%submit 03_transpose\n" + FAULTY
     *_, last = server.asked("grade", body(cell, path=None))[1]
     assert [mark["line"] for mark in last["report"]["marks"]] == [8]
+
+
+def test_a_submission_finds_nothing_of_the_one_before(server: LabServer) -> None:
+    """They share a process that captures are forked from."""
+    spoiled = "from numba import cuda\ncuda.grid = None\ncuda.jit = None\nimport os\nos.environ.clear()\n"
+    assert "error" not in server.asked("grade", body(spoiled + "def transpose(a, out): pass\n", way="live"))[1][-1]
+    right = (solutions_folder() / "03_transpose" / "submission.py").read_text()
+    assert server.asked("grade", body(right, way="live"))[1][-1]["report"]["full_marks"]
+    in_cuda = (solutions_folder() / "03_transpose" / "submission_cuda.py").read_text()
+    path = "labs/03_transpose/submission_cuda.py"
+    assert server.asked("grade", body(in_cuda, path, way="live"))[1][-1]["report"]["full_marks"]
+    assert not server.asked("grade", body(way="live"))[1][-1]["report"]["full_marks"]
 
 
 def test_only_grades_count_as_progress(server: LabServer) -> None:

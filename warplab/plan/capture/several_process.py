@@ -1,4 +1,5 @@
-"""The judge's side of `several`: one capture process for the requests of one submission, one after the other.
+"""The judge's side of `several`: one capture process for the requests of one submission, one after the other, or of
+one person's.
 
 It saves time and changes nothing: whatever goes wrong with it, a capture process of its own carries out the request.
 """
@@ -28,7 +29,8 @@ _MODULE = "warplab.plan.capture.several"
 
 
 class CaptureProcess:
-    """A capture process, started when it is first asked. Use as a context manager, for one submission."""
+    """A capture process, started when it is first asked. Use as a context manager, for one submission, or for
+    those of one person."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None

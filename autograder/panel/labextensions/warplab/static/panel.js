@@ -133,7 +133,7 @@ export class Panel {
       ...part.findings.map(({ line, message }) =>
         element('li', {}, ...(/\b[Ll]ine \d/.test(message) || !line ? [] : this._linked(`Line ${line}: `)), ...this._linked(message))
       ),
-      ...part.budgets.filter(({ words }) => words).map(({ words }) => element('li', {}, words))
+      ...part.budgets.filter(({ words }) => words && !part.message.includes(words)).map(({ words }) => element('li', {}, words))
     ];
     return this._section(
       part.part,
