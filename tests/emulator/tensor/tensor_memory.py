@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tests.emulator.plans import buffer, plan_of
 from warplab.emulator import execute
 from warplab.plan.execution import Execution
-from warplab.plan.model import Plan, Pointer, Role
+from warplab.plan.model import Pointer, Role
 
 BASE = 1024  # where the first shared array lies in the block's window
 WIDTHS = {0: 1, 1: 8, 2: 8, 4: 4, 6: 2}  # code of the swizzle: pieces of 16 bytes in a line
@@ -83,28 +84,34 @@ def names(first: int, count: int) -> str:
 HEADER = """.version 9.0
 .target {target}
 .address_size 64
-.visible .entry k(.param .u64 p0, .param .u64 p1, .param .u64 p2) {{
+.visible .entry k(.param .u64 p0, .param .u64 p1, .param .u64 p2) {cluster} {{
     .reg .pred %p<9>; .reg .b16 %h<4>; .reg .b32 %r<300>; .reg .b64 %a<9>; .reg .b64 %d<20>;
-    .reg .b32 %t; .reg .b32 %own;
+    .reg .b32 %t; .reg .b32 %own; .reg .b32 %rank;
     .shared .align 1024 .b8 tile[{bytes}];
     .shared .align 8 .b64 bar; .shared .align 8 .b64 other;
     .shared .align 4 .b32 slot; .shared .align 4 .b32 second;
     mov.u32 %r0, %tid.x;
     shr.u32 %r1, %r0, 5;
-    setp.eq.u32 %p0, %r0, 0;
+    mov.u32 %rank, %cluster_ctarank;
+    add.u32 %r5, %r0, %rank;
+    setp.eq.u32 %p0, %r5, 0;
+    setp.eq.u32 %p3, %r0, 0;
     setp.eq.u32 %p1, %r1, 0;
     setp.eq.u32 %p2, %r1, 1;
     ld.param.u64 %a0, [p0]; ld.param.u64 %a1, [p1]; ld.param.u64 %a2, [p2];
     mul.wide.u32 %a7, %r0, 16; add.s64 %a0, %a0, %a7;
     mul.wide.u32 %a7, %r0, 4; add.s64 %a1, %a1, %a7; add.s64 %a2, %a2, %a7;
+    mul.wide.u32 %a7, %rank, {bytes}; add.s64 %a0, %a0, %a7;
+    mul.wide.u32 %a7, %rank, {words}; add.s64 %a1, %a1, %a7;
+    mul.wide.u32 %a7, %rank, {out}; add.s64 %a2, %a2, %a7;
     mov.u32 %r3, tile; mad.lo.u32 %r2, %r0, 16, %r3;
     and.b32 %r4, %r1, 3; shl.b32 %r4, %r4, 21;
 """
 TILE = """    ld.global.v4.b32 {{%r5, %r6, %r7, %r8}}, [%a0 + {at}];
     st.shared.v4.b32 [%r2 + {at}], {{%r5, %r6, %r7, %r8}};
 """
-START = """    @%p0 mbarrier.init.shared.b64 [bar], 1;
-    @%p0 mbarrier.init.shared.b64 [other], 1;
+START = """    @%p3 mbarrier.init.shared.b64 [bar], 1;
+    @%p3 mbarrier.init.shared.b64 [other], 1;
     fence.proxy.async;
     @!%p1 bra NOT_FIRST;
     tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [slot], {columns};
@@ -121,25 +128,33 @@ NOT_LAST:
 """
 
 
+CLUSTER_BARRIER = "    barrier.cluster.arrive.aligned;\n    barrier.cluster.wait.aligned;\n"
+PAIR = (START + CLUSTER_BARRIER).replace("cta_group::1", "cta_group::2")
+PAIR_END = (CLUSTER_BARRIER + END).replace("cta_group::1", "cta_group::2")
+
+
 def kernel(
-    body: str, size: int = 2048, columns: int = 256, target: str = "sm_100a", start: str = START, end: str = END
-):
+    body: str,
+    size: int = 2048,
+    words: int = 1,
+    out: int = 1,
+    blocks: int = 1,
+    columns: int = 256,
+    target: str = "sm_100a",
+    start: str = START,
+    end: str = END,
+) -> str:
     """A kernel for four warps, whose `body` finds `size` bytes of a tile in shared memory and `columns` allocated.
 
-    %r0 is the thread, %r1 its warp, %t the allocation's address, %own with the warp's lanes; %p0 is true in thread 0,
-    %p1 in warp 0, %p2 in warp 1; %a1 and %a2 are the thread's words of the input and of the output.
+    %r0 is the thread, %r1 its warp, %rank the block's rank in the cluster of all `blocks`, %t the allocation's address,
+    %own with the warp's lanes; %p0 is true in thread 0 of block 0, %p3 in that of each block, %p1 in warp 0, %p2 in
+    warp 1; %a1 and %a2 are the thread's words of the block's input and output.
     """
     start, end = (part.replace("{columns}", str(columns)) for part in (start, end))
     tile = "".join(TILE.format(at=at) for at in range(0, size, 2048))
-    head = HEADER.format(target=target, bytes=size)
+    cluster = f".reqnctapercluster {blocks}, 1, 1" if blocks > 1 else ""
+    head = HEADER.format(target=target, bytes=size, words=512 * words, out=512 * out, cluster=cluster)
     return f"{head}{tile}{start}{body}\n{end}    ret;\n}}"
-
-
-def plan(text: str, tile: np.ndarray, words: np.ndarray, out: int, threads: int = 128) -> Plan:
-    """Run with `words` [register, thread] as input and `out` registers of output."""
-    arrays = {"tile": tile, "words": words, "out": np.zeros((out, threads), np.uint32)}
-    buffers = {n: buffer(n, x, Role.OUTPUT if n == "out" else Role.INPUT) for n, x in arrays.items()}
-    return plan_of(text, "k", buffers, tuple(Pointer(n) for n in buffers), (1,), (threads,), 0, text)
 
 
 def run(
@@ -148,28 +163,43 @@ def run(
     words: np.ndarray | None = None,
     out: int = 1,
     seed: int | None = None,
-    threads: int = 128,
-    **options,
+    blocks: int = 1,
+    **options: Any,
 ) -> Execution:
-    """Run `body` in such a kernel."""
-    tile = np.zeros(2048, np.uint8) if tile is None else np.concatenate([tile, np.zeros(-len(tile) % 2048, np.uint8)])
-    words = np.zeros((1, threads), np.uint32) if words is None else words
-    text = kernel(body, len(tile), **options)
-    arrays = {"tile": tile, "words": words}
-    return execute(plan(text, tile, words, out, threads), arrays, architecture="sm_100a", seed=seed)
+    """Run `body` in such a kernel: `words` [block, register, thread] are its input, `out` registers its output.
+
+    The tile is one for each block. With one block the first dimension may be left out.
+    """
+    tile = np.zeros(2048 * blocks, np.uint8) if tile is None else tile
+    tile = tile.reshape(blocks, -1)
+    tile = np.concatenate([tile, np.zeros((blocks, -tile.shape[1] % 2048), np.uint8)], axis=1)
+    words = np.zeros((blocks, 1, 128), np.uint32) if words is None else words.reshape(blocks, -1, 128)
+    text = kernel(body, tile.shape[1], words.shape[1], out, blocks, **options)
+    result = np.zeros((out, 128) if blocks == 1 else (blocks, out, 128), np.uint32)
+    arrays = {"tile": tile, "words": words, "out": result}
+    buffers = {n: buffer(n, x, Role.OUTPUT if n == "out" else Role.INPUT) for n, x in arrays.items()}
+    pointers = tuple(Pointer(n) for n in buffers)
+    plan = plan_of(text, "k", buffers, pointers, (blocks,), (128,), 0, text)
+    return execute(plan, {"tile": tile, "words": words}, architecture="sm_100a", seed=seed)
 
 
 def product(
     descriptor: int, b: int, a: int | str, keep: bool = False, kind: str = "f16", rest: str = "", d: str = "%t",
-    scale: int = 0,
+    scale: int = 0, group: int = 1, masks: tuple[int, ...] = (),
 ) -> str:  # fmt: skip
-    """One tcgen05.mma by thread 0; `a` is a descriptor, or a register with an address in tensor memory."""
+    """One tcgen05.mma by thread 0; `a` is a descriptor, or a register with an address in tensor memory.
+
+    `rest` stands before enable-input-d, as do the `masks` of lanes that stay as they are.
+    """
     left = f"[{a}]" if isinstance(a, str) else "%d1"
     moves = "" if isinstance(a, str) else f"mov.b64 %d1, {a:#x};"
     scaled = f", {scale}" if scale else ""
+    if masks:
+        moves += " ".join(f"mov.b32 %r{20 + i}, {mask:#x};" for i, mask in enumerate(masks))
+        rest = names(20, len(masks)) + ", "
     return (
         f"    {moves} mov.b64 %d2, {b:#x}; mov.b32 %r10, {descriptor:#x}; setp.ne.u32 %p4, {int(keep)}, 0;\n"
-        f"    @%p0 tcgen05.mma.cta_group::1.kind::{kind} [{d}], {left}, %d2, %r10, {rest}%p4{scaled};\n"
+        f"    @%p0 tcgen05.mma.cta_group::{group}.kind::{kind} [{d}], {left}, %d2, %r10, {rest}%p4{scaled};\n"
     )
 
 
@@ -222,3 +252,44 @@ def read(columns: int) -> str:
 def _by_parts(columns: int, move: Callable[[int, int], str]) -> str:
     parts = ((at, min(columns, 128)) for at in range(0, columns, 128))
     return "".join(f"    add.u32 %r9, %own, {at};\n{move(at, count)}" for at, count in parts)
+
+
+TYPES = {  # kind, codes of D, A and B, bytes of an element
+    "f16": ("f16", 1, 0, 0, 2),
+    "bf16": ("f16", 1, 1, 1, 2),
+    "f16 x bf16": ("f16", 1, 0, 1, 2),
+    "half sums": ("f16", 0, 0, 0, 2),
+    "tf32": ("tf32", 1, 2, 2, 4),
+    "e4m3": ("f8f6f4", 1, 0, 0, 1),
+    "e5m2 x e4m3": ("f8f6f4", 1, 1, 0, 1),
+    "s8": ("i8", 2, 1, 1, 1),
+    "u8 x s8": ("i8", 2, 0, 1, 1),
+}
+
+
+def encoded(values: np.ndarray, kind: str, code: int) -> np.ndarray:
+    """Small whole numbers in the bits of a type."""
+    if kind == "i8":
+        return values.astype(np.int8)
+    if kind == "tf32" or (kind, code) == ("f16", 1):
+        bits = values.astype(np.float32).view(np.uint32)
+        return bits if kind == "tf32" else (bits >> 16).astype(np.uint16)
+    if kind == "f16":
+        return values.astype(np.float16)
+    if code == 1:
+        return (values.astype(np.float16).view(np.uint16) >> 8).astype(np.uint8)
+    bits = values.astype(np.float16).view(np.uint16).astype(np.int64)
+    return np.where(values == 0, 0, (bits >> 8 & 0x80) | (bits >> 7 & 0xFF) - 64).astype(np.uint8)
+
+
+def sums(words: np.ndarray, types: str) -> np.ndarray:
+    """The words of D as numbers."""
+    kind, d = TYPES[types][:2]
+    if kind == "i8":
+        return words.view(np.int32)
+    return words.view(np.float32) if d else (words & 0xFFFF).astype(np.uint16).view(np.float16)
+
+
+def copy(shape: str, descriptor: int, address: str = "%t") -> str:
+    """One tcgen05.cp by thread 0."""
+    return f"    mov.b64 %d1, {descriptor:#x};\n    @%p0 tcgen05.cp.cta_group::1.{shape} [{address}], %d1;\n"

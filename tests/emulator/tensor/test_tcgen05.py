@@ -17,9 +17,12 @@ from tests.emulator.tensor.tensor_memory import (
     DONE,
     END,
     START,
+    TYPES,
     WAIT_LOAD,
     WAIT_STORE,
     Layout,
+    copy,
+    encoded,
     fill,
     instruction_descriptor,
     kernel,
@@ -30,6 +33,7 @@ from tests.emulator.tensor.tensor_memory import (
     read,
     run,
     store,
+    sums,
     take,
     wait,
 )
@@ -183,33 +187,6 @@ def test_an_allocation_may_not_grow() -> None:
 
 # Products
 
-TYPES = {  # kind, codes of D, A and B, bytes of an element
-    "f16": ("f16", 1, 0, 0, 2),
-    "bf16": ("f16", 1, 1, 1, 2),
-    "f16 x bf16": ("f16", 1, 0, 1, 2),
-    "half sums": ("f16", 0, 0, 0, 2),
-    "tf32": ("tf32", 1, 2, 2, 4),
-    "e4m3": ("f8f6f4", 1, 0, 0, 1),
-    "e5m2 x e4m3": ("f8f6f4", 1, 1, 0, 1),
-    "s8": ("i8", 2, 1, 1, 1),
-    "u8 x s8": ("i8", 2, 0, 1, 1),
-}
-
-
-def encoded(values: np.ndarray, kind: str, code: int) -> np.ndarray:
-    """Small whole numbers in the bits of a type."""
-    if kind == "i8":
-        return values.astype(np.int8)
-    if kind == "tf32" or (kind, code) == ("f16", 1):
-        bits = values.astype(np.float32).view(np.uint32)
-        return bits if kind == "tf32" else (bits >> 16).astype(np.uint16)
-    if kind == "f16":
-        return values.astype(np.float16)
-    if code == 1:
-        return (values.astype(np.float16).view(np.uint16) >> 8).astype(np.uint8)
-    bits = values.astype(np.float16).view(np.uint16).astype(np.int64)
-    return np.where(values == 0, 0, (bits >> 8 & 0x80) | (bits >> 7 & 0xFF) - 64).astype(np.uint8)
-
 
 def operands(types: str, m: int, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Whole numbers for A [m, k] and B [n, k]; sums of their products are exact in every type."""
@@ -218,13 +195,6 @@ def operands(types: str, m: int, n: int, seed: int = 0) -> tuple[np.ndarray, np.
     k = 32 // element
     low = 0 if (kind, a) == ("i8", 0) else -3
     return rng.integers(low, 4, (m, k)), rng.integers(-3, 4, (n, k))
-
-
-def sums(words: np.ndarray, types: str) -> np.ndarray:
-    kind, d = TYPES[types][:2]
-    if kind == "i8":
-        return words.view(np.int32)
-    return words.view(np.float32) if d else (words & 0xFFFF).astype(np.uint16).view(np.float16)
 
 
 SHAPES = [  # m, n, swizzles, transposed
@@ -332,9 +302,8 @@ def test_64_rows_beside_64_others() -> None:
 
 
 def test_lanes_that_stay_as_they_are_and_a_divided_sum() -> None:
-    result, _, exact, before = multiply("f16", 128, 16, keep=True, rest="{%r0, 0xF0, %r0, 0x80000000}, ")
-    masks = np.array([0, 0xF0, 0, 0x80000000])
-    stays = (masks[np.arange(128) // 32] >> (np.arange(128) % 32) & 1).astype(bool)
+    result, _, exact, before = multiply("f16", 128, 16, keep=True, masks=(0, 0xF0, 0, 0x80000000))
+    stays = (np.array([0, 0xF0, 0, 0x80000000])[np.arange(128) // 32] >> (np.arange(128) % 32) & 1).astype(bool)
     wanted = np.where(stays, before, exact.T)
     assert np.array_equal(sums(outputs(result), "f16"), wanted)
     for types in ("f16", "half sums"):
@@ -521,11 +490,6 @@ def test_ptxas_takes_what_these_tests_run() -> None:
 
 
 # Copies from shared memory
-
-
-def copy(shape: str, descriptor: int, address: str = "%t") -> str:
-    """One tcgen05.cp by thread 0."""
-    return f"    mov.b64 %d1, {descriptor:#x};\n    @%p0 tcgen05.cp.cta_group::1.{shape} [{address}], %d1;\n"
 
 
 @pytest.mark.parametrize("swizzle", [0, 2, 4, 6])

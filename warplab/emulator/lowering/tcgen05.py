@@ -20,6 +20,7 @@ from warplab.emulator.core.state.tensor_layout import (
     FORM_A_MEMORY,
     FORM_KIND_SHIFT,
     FORM_MASKED,
+    FORM_PAIR,
     FORM_SCALES_SHIFT,
     KIND_F8F6F4,
     KIND_F16,
@@ -78,7 +79,7 @@ _COPIES = {
     "32x128b.warpx4": COPY_32X128B,
 }
 _COLLECTORS = tuple(f"collector__a__{use}" for use in ("fill", "use", "lastuse", "discard"))
-_ONE_BLOCK = "cta_group__1"
+_GROUPS = ("cta_group__1", "cta_group__2")
 _LARGEST_SHIFT = 15
 
 
@@ -90,8 +91,17 @@ def _need_target(lowering: Lowering, instruction: Instruction) -> None:
         )
 
 
-def _warp_record(lowering: Lowering, action: int, a: int = 0, b: int = 0, *, imm: int = 0, generic: int = 0) -> None:
-    extra = (0, 0, lowering.constant(32, FULL_MASK), action, 0, generic)
+def _is_pair(parts: list[str]) -> bool:
+    """Is an instruction for two blocks?"""
+    if len(parts) < len(("tcgen05", "name", "group")) or parts[2] not in _GROUPS:
+        raise Unsupported
+    return parts[2] == _GROUPS[1]
+
+
+def _warp_record(
+    lowering: Lowering, action: int, a: int = 0, b: int = 0, *, imm: int = 0, generic: int = 0, pair: bool = False
+) -> None:
+    extra = (0, 0, lowering.constant(32, FULL_MASK), action, 0, generic, int(pair))
     lowering.emit(make_record(OP_TENSOR_MEMORY, 0, a, b, imm=imm, extra=extra))
 
 
@@ -124,21 +134,19 @@ def _tensor_address(lowering: Lowering, operand: Operand) -> int:
 def allocate(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     """alloc.cta_group.sync.aligned{.shared::cta}.b32 [target], columns."""
     _need_target(lowering, instruction)
-    _expect(
-        parts[2:],
-        [_ONE_BLOCK, "sync", "aligned", "b32"],
-        [_ONE_BLOCK, "sync", "aligned", "shared__cta", "b32"],
-    )
+    _expect(parts[3:], ["sync", "aligned", "b32"], ["sync", "aligned", "shared__cta", "b32"])
+    pair = _is_pair(parts)
     target, columns = instruction.operands
     row, offset = address_row(lowering, target)
     generic = 0 if "shared__cta" in parts else 1
-    _warp_record(lowering, TM_ALLOC, row, lowering.source(columns, "b32"), imm=offset, generic=generic)
+    _warp_record(lowering, TM_ALLOC, row, lowering.source(columns, "b32"), imm=offset, generic=generic, pair=pair)
 
 
 def deallocate(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     """dealloc.cta_group.sync.aligned.b32 address, columns."""
     _need_target(lowering, instruction)
-    _expect(parts[2:], [_ONE_BLOCK, "sync", "aligned", "b32"])
+    _expect(parts[3:], ["sync", "aligned", "b32"])
+    _is_pair(parts)
     address, columns = instruction.operands
     _warp_record(lowering, TM_DEALLOC, lowering.source(address, "b32"), lowering.source(columns, "b32"))
 
@@ -146,7 +154,8 @@ def deallocate(lowering: Lowering, instruction: Instruction, parts: list[str]) -
 def relinquish(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     """relinquish_alloc_permit.cta_group.sync.aligned."""
     _need_target(lowering, instruction)
-    _expect(parts[2:], [_ONE_BLOCK, "sync", "aligned"])
+    _expect(parts[3:], ["sync", "aligned"])
+    _is_pair(parts)
     _warp_record(lowering, TM_RELINQUISH)
 
 
@@ -204,7 +213,8 @@ def commit(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
     """commit.cta_group.mbarrier::arrive::one{.shared::cluster}{.multicast::cluster}.b64 [mbarrier]{, mask}."""
     _need_target(lowering, instruction)
     rest = [p for p in parts[3:] if p not in ("shared__cluster", "multicast__cluster")]
-    if parts[2] != _ONE_BLOCK or rest != ["mbarrier__arrive__one", "b64"]:
+    _is_pair(parts)
+    if rest != ["mbarrier__arrive__one", "b64"]:
         raise Unsupported
     multicast = "multicast__cluster" in parts
     if len(instruction.operands) != (2 if multicast else 1):
@@ -219,10 +229,11 @@ def copy(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None
     """cp.cta_group.shape{.multicast} [target], descriptor."""
     _need_target(lowering, instruction)
     shape = ".".join(parts[3:])
-    if parts[2] != _ONE_BLOCK or shape not in _COPIES:
+    if shape not in _COPIES:
         raise Unsupported
+    form = _COPIES[shape] << FORM_KIND_SHIFT | (FORM_PAIR if _is_pair(parts) else 0)
     target, descriptor = instruction.operands
-    extra = (0, 0, 0, TC_COPY, 0, 0, 0, _COPIES[shape])
+    extra = (0, 0, 0, TC_COPY, 0, 0, 0, form)
     places = (_tensor_address(lowering, target), lowering.source(descriptor, "b64"))
     lowering.emit(make_record(OP_TENSOR_CORE, 0, *places, extra=extra))
 
@@ -231,11 +242,9 @@ def _form(parts: list[str]) -> tuple[str, int]:
     """The kind of a product, and the scales of a row; 0: it has none."""
     kind = parts[3].removeprefix("kind__") if len(parts) > 3 else ""
     modifiers = [p for p in parts[4:] if p not in _COLLECTORS]
-    if parts[2] != _ONE_BLOCK:
-        raise Unsupported
     if kind in _KINDS and not modifiers:
         return kind, 0
-    if kind in _SCALED and modifiers[:1] == ["block_scale"]:
+    if kind in _SCALED and modifiers[:1] == ["block_scale"] and not _is_pair(parts):
         named = _SCALED[kind]
         scales = named.get(".".join(modifiers[1:]), 0)
         if scales:
@@ -248,9 +257,11 @@ def product(lowering: Lowering, instruction: Instruction, parts: list[str]) -> N
     [d], a, b, descriptor, [scales of a], [scales of b], enable-input-d."""
     _need_target(lowering, instruction)
     kind, scales = _form(parts)
+    pair = _is_pair(parts)
     d, a, b, descriptor, *rest = instruction.operands
     form = (_KINDS | _SCALED_KINDS)[kind] << FORM_KIND_SHIFT | scales << FORM_SCALES_SHIFT
-    lanes = [0] * 4
+    form |= FORM_PAIR if pair else 0
+    lanes = [0] * (8 if pair else 4)
     masked = rest[0]
     if scales:
         lanes[:2] = [_tensor_address(lowering, rest.pop(0)) for _ in range(2)]
@@ -258,8 +269,10 @@ def product(lowering: Lowering, instruction: Instruction, parts: list[str]) -> N
         lanes = [lowering.source(i, "b32") for i in masked.items]
         rest.pop(0)
         form |= FORM_MASKED
+        if len(lanes) != (8 if pair else 4):
+            raise Unsupported
     shift = _number(rest.pop()) if len(rest) == 2 else 0
-    if len(rest) != 1 or len(lanes) != 4 or not 0 <= shift <= _LARGEST_SHIFT or shift and kind not in ("f16", "tf32"):
+    if len(rest) != 1 or not 0 <= shift <= _LARGEST_SHIFT or shift and kind not in ("f16", "tf32"):
         raise Unsupported
     if isinstance(a, Address):
         form |= FORM_A_MEMORY
@@ -268,5 +281,6 @@ def product(lowering: Lowering, instruction: Instruction, parts: list[str]) -> N
         left = lowering.source(a, "b64")
     places = (_tensor_address(lowering, d), left, lowering.source(b, "b64"))
     extra = (lowering.source(descriptor, "b32"), lowering.source(rest[0], "pred"), 0, TC_PRODUCT, 0, 0, 0, form)
-    lowering.emit(make_record(OP_ROWS, 0, *lanes[:3], extra=(lanes[3],))).counted = False
+    lanes += [0] * (8 - len(lanes))
+    lowering.emit(make_record(OP_ROWS, 0, *lanes[:3], extra=(*lanes[3:6], 0, *lanes[6:]))).counted = False
     lowering.emit(make_record(OP_TENSOR_CORE, 0, *places, imm=shift, extra=extra)).counted = True

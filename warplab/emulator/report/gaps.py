@@ -20,7 +20,6 @@ _FEATURES = (
     (r"w?mma\b.*\.[us]4\b", "this shape of 4-bit products", "one of the shapes m8n8k32, m16n8k32 and m16n8k64"),
     (r"w?mma\b", "this shape and these types of tensor-core products", "a shape that docs/instructions.md lists"),
     (r"wgmma\b", "this shape and these types of a warpgroup's products", "one that docs/instructions.md lists"),
-    (r"tcgen05\b.*\.cta_group::2", "pairs of blocks on Blackwell's tensor cores (cta_group::2)", "cta_group::1"),
     (r"tcgen05\b", "this form of Blackwell's tensor cores (tcgen05)", "one that docs/instructions.md lists"),
     (r"cp\.async\.bulk.*im2col", "tensor copies in im2col mode", "tiled ones"),
     (r"tensormap\.", "tensor maps that kernels change", "a tensor map for each tensor"),

@@ -32,7 +32,9 @@ from warplab.emulator.core.state.tensor_layout import (
     RULE_DESCRIPTOR,
     RULE_GROWS,
     RULE_LEFT,
+    RULE_NO_PAIR,
     RULE_NOT_ALLOCATED,
+    RULE_PAIR_STARVED,
     RULE_RELINQUISHED,
     RULE_SHAPE,
     RULE_SIZE,
@@ -124,6 +126,16 @@ def _rule(reason: int, record: np.ndarray, other: str) -> str:
         return (
             f"allocates {value} columns of tensor memory that the block still has when it ends: put tcgen05.dealloc "
             "before its end."
+        )
+    if reason == RULE_NO_PAIR:
+        return (
+            "is for a pair of blocks (cta_group::2), but the block's cluster has no other one for it: give the launch "
+            "clusters of an even number of blocks."
+        )
+    if reason == RULE_PAIR_STARVED:
+        return (
+            f"waits for the other block of the pair to allocate {value} columns of tensor memory as well, which it "
+            "never does."
         )
     if reason == RULE_STARVED:
         return f"waits for {value} columns of tensor memory that no warp deallocates."

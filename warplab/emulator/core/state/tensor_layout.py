@@ -5,7 +5,8 @@ An OP_TENSOR_MEMORY, which a warp executes together, has its action in X3 and th
     ld, st           SRC_A the address, IMM the columns from the first half to the second (16x32bx2), X0 the shape,
                      X1 registers, X5 1 if 16-bit elements of two columns share a register, X7 the OP_ROWS records in
                      front, which name the registers
-    alloc            SRC_A the shared address of the result with offset IMM, X5 1 if it is generic, SRC_B columns
+    alloc            SRC_A the shared address of the result with offset IMM, X5 1 if it is generic, SRC_B columns, X6 1
+                     if a warp of each block of a pair does it together
     dealloc          SRC_A the address, SRC_B columns
     relinquish, wait nothing else
 
@@ -13,7 +14,7 @@ An OP_TENSOR_CORE, which each thread executes for itself:
 
     mma              SRC_A the address of D, SRC_B A's descriptor or address, SRC_C B's descriptor, X0 the instruction
                      descriptor, X1 the predicate enable-input-d, IMM by what power of two D is divided, X7 the form;
-                     the OP_ROWS record in front names the lanes that stay as they are in SRC_A, SRC_B, SRC_C, X0
+                     the OP_ROWS record in front names the lanes that stay in SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5
     mma with scales  the same, but OP_ROWS names the addresses of A's and B's scales in SRC_A and SRC_B
     cp               SRC_A the address in tensor memory, SRC_B the descriptor of the source, X7 the shape
     commit           SRC_A the mbarrier's address with offset IMM, X5 1 if it is generic, SRC_B the mask of a multicast
@@ -36,7 +37,8 @@ TC_PRODUCT, TC_COMMIT, TC_FENCE_BEFORE, TC_FENCE_AFTER, TC_COPY = range(5)
 SHAPE_32X32B, SHAPE_16X64B, SHAPE_16X128B, SHAPE_16X256B, SHAPE_16X32BX2 = range(5)
 
 # The form of an mma: flags, and its kind above them
-FORM_A_MEMORY, FORM_MASKED = 1, 2  # A lies in tensor memory; some lanes stay as they are
+# A lies in tensor memory; some lanes stay as they are; the operation is one of two blocks (.cta_group::2)
+FORM_A_MEMORY, FORM_MASKED, FORM_PAIR = 1, 2, 4
 FORM_KIND_SHIFT = 8
 FORM_SCALES_SHIFT = 16  # and the scales of a row: 0 for a product without
 KIND_F16, KIND_TF32, KIND_F8F6F4, KIND_I8, KIND_MXF8F6F4, KIND_MXF4, KIND_MXF4NVF4 = range(7)
@@ -54,8 +56,9 @@ COPY_128X256B, COPY_128X128B, COPY_4X256B, COPY_64X128B_02_13, COPY_64X128B_01_2
 T_SIZES = 6  # columns of the allocation that begins at each unit, 0: none does
 T_PCS = T_SIZES + UNITS  # of the alloc that made it
 T_OWNERS = T_PCS + UNITS  # the warp that did
-T_WAITERS = T_OWNERS + UNITS  # for each warp: the columns that it waits for (0: it does not), the address, the pc
-WAITER_FIELDS = 3
+# For each warp: the columns that it waits for (0: it does not), the address, the pc, 1 if for both blocks of a pair
+T_WAITERS = T_OWNERS + UNITS
+WAITER_FIELDS = 4
 WARPS = 32  # of a block, at most
 T_PENDING = T_WAITERS + WARPS * WAITER_FIELDS  # for each warp: accesses that it has not waited for
 PENDING = 64
@@ -66,7 +69,7 @@ QUEUE = 256
 (
     O_ACTION, O_WARP, O_LANE, O_PC, O_MOMENT, O_FORM, O_D, O_A, O_B, O_DESCRIPTOR, O_KEEP, O_SHIFT, O_MASK,
 ) = range(13)  # fmt: skip
-O_FIELDS = O_MASK + 4
+O_FIELDS = O_MASK + 8
 O_A_SCALES, O_B_SCALES = O_MASK, O_MASK + 1  # of a product with scales, which masks no lanes
 T_DATA = T_QUEUE + QUEUE * O_FIELDS  # lane by lane
 T_CELLS = T_DATA + LANES_OF_MEMORY * COLUMNS * WORD // 8
@@ -94,7 +97,9 @@ ORDER_FREEING = 16  # beside these: the later access deallocates
     RULE_TYPES,
     RULE_DESCRIPTOR,
     RULE_ALIGNMENT,
-) = range(10)
+    RULE_NO_PAIR,
+    RULE_PAIR_STARVED,
+) = range(12)
 
 
 def state_bytes(cluster_warps: int) -> int:

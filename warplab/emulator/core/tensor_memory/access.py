@@ -127,9 +127,9 @@ def _covers(m, warp, record, address, write, pc, lane):
         report(m, FAULT_TENSOR_PLACE, pc, warp, lane, address, 0, write, -1, 0, PLACE_LANES)
         return np.int64(0)
     count = _words(shape, registers) << packed
-    if not allocated(m, address, count, write, pc, warp, lane):
+    if not allocated(m, m, address, count, write, pc, warp, lane):
         return np.int64(0)
-    if shape == SHAPE_16X32BX2 and not allocated(m, address + field(record, IMM), count, write, pc, warp, lane):
+    if shape == SHAPE_16X32BX2 and not allocated(m, m, address + field(record, IMM), count, write, pc, warp, lane):
         return np.int64(0)
     return halves << (first // HALF_LANES)
 
@@ -149,9 +149,9 @@ def move_registers(m, warp, frame, constants, record, pc, mask, lane, write):
     for part in range(2 if shape == SHAPE_16X32BX2 else 1):
         first = column + part * split
         if write:
-            write_cells(m, warp, halves, address, first, count, BY_STORE, pc, lane)
+            write_cells(m, m, warp, halves, address, first, count, BY_STORE, pc, lane)
         else:
-            read_cells(m, warp, halves, address, first, count, BY_LOAD, pc, lane)
+            read_cells(m, m, warp, halves, address, first, count, BY_LOAD, pc, lane)
     for register in range(registers):
         row = _register(frame, constants, record, register)
         for thread in range(LANES):

@@ -1,14 +1,15 @@
 """tcgen05.alloc, dealloc and relinquish_alloc_permit.
 
 A block has all columns of its SM: blocks beside it that wait for each other's columns are not modelled. An allocation
-for which there is no room waits until another warp deallocates.
+for which there is no room waits until another warp deallocates. With .cta_group::2 a warp of each block of a pair
+allocates, and the first waits for the other; both get the same columns. Each block deallocates its own.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from warplab.emulator.core.memory.cluster_memory import shared_host
+from warplab.emulator.core.memory.cluster_memory import peer, shared_host
 from warplab.emulator.core.memory.lane_order import all_meet
 from warplab.emulator.core.memory.shadow import check_write
 from warplab.emulator.core.state.faults import compiled, report, warp_state
@@ -16,6 +17,8 @@ from warplab.emulator.core.state.layout import (
     FAULT_OUT_OF_BOUNDS,
     FAULT_TENSOR_RULE,
     IMM,
+    M_PEERS,
+    M_RANK,
     M_SHARED_WINDOW,
     M_STOP,
     M_TENSOR,
@@ -27,13 +30,16 @@ from warplab.emulator.core.state.layout import (
     STATUS_WAITING,
     W_STATUS,
     X5,
+    X6,
 )
 from warplab.emulator.core.state.raw import field, get, load_i64, load_u32, operand, put, store_u32
 from warplab.emulator.core.state.tensor_layout import (
     COLUMNS,
     RULE_GROWS,
     RULE_LEFT,
+    RULE_NO_PAIR,
     RULE_NOT_ALLOCATED,
+    RULE_PAIR_STARVED,
     RULE_RELINQUISHED,
     RULE_SIZE,
     RULE_STARVED,
@@ -51,37 +57,80 @@ from warplab.emulator.core.state.tensor_layout import (
     WARPS,
 )
 from warplab.emulator.core.tensor_memory.order import free_cells
+from warplab.emulator.core.tensor_memory.pairs import has_pair
 from warplab.emulator.core.tensor_memory.places import column_of, lane_of, units_of
 
 
 @compiled
-def _room(tensor, columns):
-    """The first column of a free place, aligned to its size; -1 if there is none."""
+def _room(taken, columns):
+    """The first column of a free place, aligned to its size; -1 if there is none. `taken`: a mask of units."""
     for column in range(0, COLUMNS, columns):
-        if get(tensor, T_TAKEN) & units_of(column, columns) == 0:
+        if taken & units_of(column, columns) == 0:
             return np.int64(column)
     return np.int64(-1)
 
 
 @compiled
-def _grant(m, warp, columns, address, pc, lane):
-    """Allocate if there is room; False if there is not."""
-    tensor = get(m, M_TENSOR)
-    column = _room(tensor, columns)
-    if column < 0:
-        return False
+def _waiter(m, warp):
+    return get(m, M_TENSOR) + 8 * (T_WAITERS + warp * WAITER_FIELDS)
+
+
+@compiled
+def _grant(m, warp, column):
+    """A warp that waits gets its columns, from this one on, and goes on."""
+    tensor, waiter = get(m, M_TENSOR), _waiter(m, warp)
+    columns, address, pc = get(waiter, 0), get(waiter, 1), get(waiter, 2)
     units, first = units_of(column, columns), column // UNIT
     put(tensor, T_TAKEN, get(tensor, T_TAKEN) | units)
     put(tensor, T_FREED, get(tensor, T_FREED) & ~units)
     put(tensor, T_SIZES + first, columns)
     put(tensor, T_PCS + first, pc)
     put(tensor, T_OWNERS + first, warp)
+    put(waiter, 0, 0)
+    state = warp_state(get(m, M_WARPS), warp)
+    put(state, W_STATUS, STATUS_READY)
     host = shared_host(m, address, 4)
     if host:
-        check_write(m, warp, address, 4, 4, pc, lane, 0, 0, 0)
+        check_write(m, warp, address, 4, 4, pc, np.int64(0), 0, 0, 0)
         store_u32(host, np.uint32(column))
-        all_meet(warp_state(get(m, M_WARPS), warp))  # every thread of the warp may read it
-    return True
+        all_meet(state)  # every thread of the warp may read it
+
+
+@compiled
+def _pair_waiter(m):
+    """The first warp of a block that waits for columns of a pair; -1 if none does."""
+    for warp in range(WARPS):
+        if get(_waiter(m, warp), 0) and get(_waiter(m, warp), 3):
+            return np.int64(warp)
+    return np.int64(-1)
+
+
+@compiled
+def _same_request(m, other):
+    """Do warps of both blocks of a pair wait for as many columns?"""
+    mine, theirs = _pair_waiter(m), _pair_waiter(other)
+    return mine >= 0 and theirs >= 0 and get(_waiter(m, mine), 0) == get(_waiter(other, theirs), 0)
+
+
+@compiled
+def _serve(m):
+    """Let warps have their columns as far as there is room."""
+    tensor = get(m, M_TENSOR)
+    for warp in range(WARPS):
+        waiter = _waiter(m, warp)
+        if get(waiter, 0) and not get(waiter, 3):
+            column = _room(get(tensor, T_TAKEN), get(waiter, 0))
+            if column >= 0:
+                _grant(m, np.int64(warp), column)
+    if has_pair(m):
+        other = peer(m, get(m, M_RANK) ^ 1)
+        if _same_request(m, other):
+            mine, theirs = _pair_waiter(m), _pair_waiter(other)
+            taken = get(tensor, T_TAKEN) | get(get(other, M_TENSOR), T_TAKEN)
+            column = _room(taken, get(_waiter(m, mine), 0))
+            if column >= 0:
+                _grant(m, mine, column)
+                _grant(other, theirs, column)
 
 
 @compiled
@@ -108,12 +157,17 @@ def allocate(m, warp, frame, constants, record, pc, lane):
     if get(tensor, T_SMALLEST) and columns > get(tensor, T_SMALLEST):
         report(m, FAULT_TENSOR_RULE, pc, warp, lane, columns, get(tensor, T_SMALLEST), 0, -1, 0, RULE_GROWS)
     put(tensor, T_SMALLEST, columns)
-    if not _grant(m, warp, columns, address, pc, lane):
-        waiter = tensor + 8 * (T_WAITERS + warp * WAITER_FIELDS)
-        put(waiter, 0, columns)
-        put(waiter, 1, address)
-        put(waiter, 2, pc)
-        put(warp_state(get(m, M_WARPS), warp), W_STATUS, STATUS_WAITING)
+    if field(record, X6) and not has_pair(m):
+        report(m, FAULT_TENSOR_RULE, pc, warp, lane, columns, 0, 0, -1, 0, RULE_NO_PAIR)
+        put(m, M_STOP, 1)
+        return
+    waiter = _waiter(m, warp)
+    put(waiter, 0, columns)
+    put(waiter, 1, address)
+    put(waiter, 2, pc)
+    put(waiter, 3, field(record, X6))
+    put(warp_state(get(m, M_WARPS), warp), W_STATUS, STATUS_WAITING)
+    _serve(m)
 
 
 @compiled
@@ -136,11 +190,7 @@ def deallocate(m, warp, frame, constants, record, pc, lane):
     put(tensor, T_TAKEN, get(tensor, T_TAKEN) & ~units_of(column, columns))
     put(tensor, T_FREED, get(tensor, T_FREED) | units_of(column, columns))
     put(tensor, T_SIZES + first, 0)
-    for other in range(WARPS):
-        waiter = tensor + 8 * (T_WAITERS + other * WAITER_FIELDS)
-        if get(waiter, 0) and _grant(m, np.int64(other), get(waiter, 0), get(waiter, 1), get(waiter, 2), np.int64(0)):
-            put(waiter, 0, 0)
-            put(warp_state(get(m, M_WARPS), other), W_STATUS, STATUS_READY)
+    _serve(m)
 
 
 @compiled
@@ -154,12 +204,13 @@ def relinquish(m, pc):
 def report_starved(m):
     """No warp of the cluster can go on: allocations that wait never get their columns."""
     for warp in range(WARPS):
-        waiter = get(m, M_TENSOR) + 8 * (T_WAITERS + warp * WAITER_FIELDS)
+        waiter = _waiter(m, warp)
         if get(waiter, 0):
-            report(m, FAULT_TENSOR_RULE, get(waiter, 2), warp, 0, get(waiter, 0), 0, 0, -1, 0, RULE_STARVED)
-            put(waiter, 0, 0)
+            alone = get(waiter, 3) and not _same_request(m, peer(m, get(m, M_RANK) ^ 1))
+            reason = RULE_PAIR_STARVED if alone else RULE_STARVED
+            report(m, FAULT_TENSOR_RULE, get(waiter, 2), warp, 0, get(waiter, 0), 0, 0, -1, 0, reason)
             put(warp_state(get(m, M_WARPS), warp), W_STATUS, STATUS_READY)
-            put(m, M_STOP, 1)
+            put(get(m, M_PEERS), M_STOP, 1)
 
 
 @compiled

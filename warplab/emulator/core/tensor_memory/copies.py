@@ -19,6 +19,8 @@ from warplab.emulator.core.state.tensor_layout import (
     COPY_64X128B_01_23,
     COPY_64X128B_02_13,
     COPY_128X256B,
+    FORM_KIND_SHIFT,
+    FORM_PAIR,
     O_A,
     O_D,
     O_FORM,
@@ -27,11 +29,13 @@ from warplab.emulator.core.state.tensor_layout import (
     O_WARP,
     RULE_ALIGNMENT,
     RULE_DESCRIPTOR,
+    RULE_NO_PAIR,
     WARP_LANES,
     WORD,
 )
 from warplab.emulator.core.tensor_memory.matrices import PIECE_BYTES, element_address, inside, well_formed
 from warplab.emulator.core.tensor_memory.order import write_cells
+from warplab.emulator.core.tensor_memory.pairs import block_of, blocks_of, has_pair
 from warplab.emulator.core.tensor_memory.places import allocated, column_of, host_of, lane_of
 from warplab.emulator.core.tensor_memory.shared_operands import end_reading, start_reading
 
@@ -69,7 +73,8 @@ def _lane(shape, first, row, copy):
 def accept_copy(m, operation):
     """Check a copy that is issued and note what it will read and write; False if it cannot be made."""
     pc, warp, lane = get(operation, O_PC), get(operation, O_WARP), get(operation, O_LANE)
-    shape, address, descriptor = get(operation, O_FORM), get(operation, O_D), get(operation, O_A)
+    form, address, descriptor = get(operation, O_FORM), get(operation, O_D), get(operation, O_A)
+    shape = form >> FORM_KIND_SHIFT
     rows, width, first = _rows(shape), _width(shape), lane_of(address)
     if not well_formed(descriptor, False, np.int64(1)):
         report(m, FAULT_TENSOR_RULE, pc, warp, lane, descriptor, 0, 0, -1, 0, RULE_DESCRIPTOR)
@@ -77,28 +82,41 @@ def accept_copy(m, operation):
     if first and (shape != COPY_4X256B or first >= WARP_LANES):
         report(m, FAULT_TENSOR_RULE, pc, warp, lane, address, 0, 0, -1, 0, RULE_ALIGNMENT)
         return False
-    if not allocated(m, address, width // WORD, 1, pc, warp, lane):
+    if form & FORM_PAIR and not has_pair(m):
+        report(m, FAULT_TENSOR_RULE, pc, warp, lane, address, 0, 0, -1, 0, RULE_NO_PAIR)
         return False
-    start_reading(m, warp, descriptor, False, np.int64(1), rows, width, pc, lane)
     halves = np.int64(0xFF)
     if shape == COPY_4X256B:
         halves = np.int64(0xAA) if first >= WARP_LANES // 2 else np.int64(0x55)
-    write_cells(m, warp, halves, address, column_of(address), width // WORD, BY_COPY, pc, lane)
+    for index in range(blocks_of(form)):
+        owner = block_of(m, form, index)
+        if not allocated(m, owner, address, width // WORD, 1, pc, warp, lane):
+            return False
+        start_reading(m, owner, warp, descriptor, False, np.int64(1), rows, width, pc, lane)
+        write_cells(m, owner, warp, halves, address, column_of(address), width // WORD, BY_COPY, pc, lane)
     return True
 
 
 @compiled
-def make_copy(m, operation):
-    """Copy the rows."""
-    shape, address, descriptor = get(operation, O_FORM), get(operation, O_D), get(operation, O_A)
+def _copy_rows(m, owner, operation):
+    address, descriptor = get(operation, O_D), get(operation, O_A)
+    shape = get(operation, O_FORM) >> FORM_KIND_SHIFT
     rows, width = _rows(shape), _width(shape)
     for row in range(rows):
         for copy in range(max(1, 128 // rows) if shape != COPY_4X256B else 1):
             for at in range(0, width, PIECE_BYTES):
                 source = element_address(descriptor, False, np.int64(1), row, at)
-                target = host_of(m, _lane(shape, lane_of(address), row, copy), column_of(address)) + at
-                if inside(m, source, PIECE_BYTES):
-                    copy_bytes(target, get(m, M_SHARED) + source, PIECE_BYTES)
+                target = host_of(owner, _lane(shape, lane_of(address), row, copy), column_of(address)) + at
+                if inside(owner, source, PIECE_BYTES):
+                    copy_bytes(target, get(owner, M_SHARED) + source, PIECE_BYTES)
                 else:
                     fill_bytes(target, np.uint8(0), PIECE_BYTES)
-    end_reading(m, get(operation, O_WARP), descriptor, False, np.int64(1), rows, width, get(operation, O_PC))
+    end_reading(m, owner, get(operation, O_WARP), descriptor, False, np.int64(1), rows, width, get(operation, O_PC))
+
+
+@compiled
+def make_copy(m, operation):
+    """Copy the rows, of a pair those of each block to its own tensor memory."""
+    form = get(operation, O_FORM)
+    for index in range(blocks_of(form)):
+        _copy_rows(m, block_of(m, form, index), operation)

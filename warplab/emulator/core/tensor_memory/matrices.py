@@ -102,69 +102,68 @@ def _element(place, element):
 
 
 @compiled
-def gather_shared(m, matrix, descriptor, transposed, element, flip):
-    """Elements [row, k] of a matrix in shared memory; what lies outside counts as zero. `flip` is XORed into each."""
-    rows, depth = matrix.shape
+def gather_shared(m, matrix, at, count, descriptor, transposed, element, flip):
+    """Elements [row, k] of a matrix in shared memory, to `count` rows from row `at` on; what lies outside counts as
+    zero. `flip` is XORed into each."""
     shared = get(m, M_SHARED)
-    for row in range(rows):
-        for k in range(depth):
+    for row in range(count):
+        for k in range(matrix.shape[1]):
             address = element_address(descriptor, transposed, element, row, k)
             word = _element(shared + address, element) if inside(m, address, element) else np.uint32(0)
-            matrix[row, k] = word ^ flip
+            matrix[at + row, k] = word ^ flip
 
 
 @compiled
-def gather_packed(m, matrix, descriptor, bits, flip):
+def gather_packed(m, matrix, at, count, descriptor, bits, flip):
     """The same of 4 or 6 bits, K-major: sixteen elements side by side at the start of each piece, then padding."""
-    rows, depth = matrix.shape
     shared = get(m, M_SHARED)
-    for row in range(rows):
-        for k in range(depth):
+    for row in range(count):
+        for k in range(matrix.shape[1]):
             piece = element_address(descriptor, False, np.int64(1), row, k // PIECE_BYTES * PIECE_BYTES)
             first = k % PIECE_BYTES * bits
             word = np.uint32(0)
             if inside(m, piece, PIECE_BYTES):
                 word = np.uint32(load_u16(shared + piece + first // 8)) >> np.uint32(first % 8)
-            matrix[row, k] = (word & np.uint32((1 << bits) - 1)) ^ flip
+            matrix[at + row, k] = (word & np.uint32((1 << bits) - 1)) ^ flip
 
 
 @compiled
-def gather_nibbles(m, matrix, descriptor, flip):
+def gather_nibbles(m, matrix, at, count, descriptor, flip):
     """The same of 4 bits, K-major, two in a byte."""
-    rows, depth = matrix.shape
     shared = get(m, M_SHARED)
-    for row in range(rows):
-        for k in range(depth):
+    for row in range(count):
+        for k in range(matrix.shape[1]):
             address = element_address(descriptor, False, np.int64(1), row, k // 2)
             word = np.uint32(0)
             if inside(m, address, 1):
                 word = np.uint32(load_u8(shared + address)) >> np.uint32(k % 2 * 4)
-            matrix[row, k] = (word & np.uint32(15)) ^ flip
+            matrix[at + row, k] = (word & np.uint32(15)) ^ flip
 
 
 @compiled
-def lane_of_row(rows, first, row):
-    """The lane of tensor memory that a row of A or D lies in: 64 rows take 16 lanes of each warp's 32."""
-    if rows == 4 * HALF_LANES:
+def lane_of_row(rows, folded, first, row):
+    """The lane of tensor memory that a row of A or D lies in. 64 rows take 16 lanes of each warp's 32, but those of a
+    pair's block (`folded`) lie side by side."""
+    if rows == 4 * HALF_LANES and not folded:
         return first + row // HALF_LANES * WARP_LANES + row % HALF_LANES
     return first + row
 
 
 @compiled
-def halves_of(rows, first):
-    """The halves that the rows of a matrix lie in, as a mask."""
-    if rows == 4 * HALF_LANES:
+def halves_of(rows, folded, first):
+    """The halves that the rows of a matrix lie in, as a mask; folded, both images of them."""
+    if rows == 4 * HALF_LANES and not folded:
         return np.int64(0xAA) if first else np.int64(0x55)
     return np.int64(0xFF)
 
 
 @compiled
-def gather_memory(m, matrix, address, element, nibbles, bits, flip):
+def gather_memory(m, matrix, folded, address, element, nibbles, bits, flip):
     """Elements [row, k] of A in tensor memory, packed into its words: two of four bits in a byte (`nibbles`), or one of
     `bits` bits, 0 for all of its bytes. The places of four and six bits in a byte are those of mma.sync."""
     rows, depth = matrix.shape
     for row in range(rows):
-        place = host_of(m, lane_of_row(rows, lane_of(address), row), column_of(address))
+        place = host_of(m, lane_of_row(rows, folded, lane_of(address), row), column_of(address))
         for k in range(depth):
             if nibbles:
                 word = np.uint32(load_u8(place + k // 2)) >> np.uint32(k % 2 * 4) & np.uint32(15)

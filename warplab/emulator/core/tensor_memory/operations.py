@@ -30,7 +30,9 @@ from warplab.emulator.core.state.layout import (
     SRC_C,
     X0,
     X1,
+    X2,
     X3,
+    X4,
     X5,
     X7,
 )
@@ -75,11 +77,12 @@ from warplab.emulator.core.state.tensor_layout import (
 )
 from warplab.emulator.core.tensor_memory.copies import accept_copy, make_copy
 from warplab.emulator.core.tensor_memory.order import fence_after, fence_before, release_done
+from warplab.emulator.core.tensor_memory.pairs import blocks_of
 from warplab.emulator.core.tensor_memory.product import accept_product, make_product
 from warplab.emulator.core.tensor_memory.scales import scales_of
 
 _MBARRIER, _MASK, _MOMENT, _UP_TO = range(E_0, E_0 + 4)
-_MASK_SLOTS = np.array([SRC_A, SRC_B, SRC_C, X0], np.int64)
+_MASK_SLOTS = np.array([SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5], np.int64)
 
 
 @compiled
@@ -128,7 +131,7 @@ def _read_product(frame, constants, record, lane, operation):
     put(operation, O_KEEP, np.int64(load_u32(operand(frame, constants, record, X1)) >> np.uint32(lane)) & 1)
     put(operation, O_SHIFT, field(record, IMM))
     if form & FORM_MASKED or scales_of(form):
-        for part in range(4 if form & FORM_MASKED else 2):
+        for part in range(4 * blocks_of(form) if form & FORM_MASKED else 2):
             put(operation, O_MASK + part, _word(frame, constants, record - RECORD_BYTES, _MASK_SLOTS[part], lane))
 
 

@@ -69,8 +69,8 @@ from warplab.emulator.core.state.tensor_layout import (
 
 
 @compiled
-def _cell(m, half, column):
-    return get(m, M_TENSOR) + 8 * T_CELLS + 4 * X_FIELDS * (half * COLUMNS + column)
+def _cell(owner, half, column):
+    return get(owner, M_TENSOR) + 8 * T_CELLS + 4 * X_FIELDS * (half * COLUMNS + column)
 
 
 @compiled
@@ -190,8 +190,11 @@ def _check(m, warp, cell, mine, writes, address, pc, lane):
 
 
 @compiled
-def read_cells(m, warp, halves, address, column, count, kind, pc, lane):
-    """Check and note that `count` columns of some halves (a mask) are read by a warp, from now on until waited for."""
+def read_cells(m, owner, warp, halves, address, column, count, kind, pc, lane):
+    """Check and note that `count` columns of some halves (a mask) are read by a warp, from now on until waited for.
+
+    `owner` is the block whose tensor memory it is.
+    """
     if get(m, M_SHARED_SHADOW) == 0:
         return
     me, clock = get(m, M_FIRST_WARP) + warp, NEVER if kind == BY_LOAD else own_clock(m, warp)
@@ -199,7 +202,7 @@ def read_cells(m, warp, halves, address, column, count, kind, pc, lane):
     for half in range(HALVES):
         if halves >> half & 1:
             for at in range(column, column + count):
-                cell = _cell(m, half, at)
+                cell = _cell(owner, half, at)
                 if not quiet and load_i32(cell + 4 * X_VALID) == 0:
                     report(m, FAULT_TENSOR_UNWRITTEN, pc, warp, lane, address, at, 0, -1, 0, half)
                     quiet = True
@@ -213,18 +216,18 @@ def read_cells(m, warp, halves, address, column, count, kind, pc, lane):
 
 
 @compiled
-def check_written(m, warp, halves, address, column, count, pc, lane):
+def check_written(m, owner, warp, halves, address, column, count, pc, lane):
     """Report sums that a product goes on from though nothing has written them."""
     if get(m, M_SHARED_SHADOW):
         for half in range(HALVES):
             for at in range(column, column + count):
-                if halves >> half & 1 and load_i32(_cell(m, half, at) + 4 * X_VALID) == 0:
+                if halves >> half & 1 and load_i32(_cell(owner, half, at) + 4 * X_VALID) == 0:
                     report(m, FAULT_TENSOR_UNWRITTEN, pc, warp, lane, address, at, 0, -1, 0, half)
                     return
 
 
 @compiled
-def write_cells(m, warp, halves, address, column, count, kind, pc, lane):
+def write_cells(m, owner, warp, halves, address, column, count, kind, pc, lane):
     """Check and note that `count` columns of some halves (a mask) are written by a warp."""
     if get(m, M_SHARED_SHADOW) == 0:
         return
@@ -233,7 +236,7 @@ def write_cells(m, warp, halves, address, column, count, kind, pc, lane):
     for half in range(HALVES):
         if halves >> half & 1:
             for at in range(column, column + count):
-                cell = _cell(m, half, at)
+                cell = _cell(owner, half, at)
                 quiet = quiet or _check(m, warp, cell, kind, 1, address, pc, lane)
                 store_i32(cell + 4 * X_VALID, np.int32(1))
                 store_i32(cell + 4 * X_WRITER, np.int32(me + 1))

@@ -48,9 +48,9 @@ def units_of(column, count):
 
 
 @compiled
-def allocated(m, address, count, write, pc, warp, lane):
-    """Are `count` columns from an address on allocated? A report if not."""
-    tensor, column = get(m, M_TENSOR), column_of(address)
+def allocated(m, owner, address, count, write, pc, warp, lane):
+    """Has the block `owner` allocated `count` columns from an address on? A report of a warp's of block m if not."""
+    tensor, column = get(owner, M_TENSOR), column_of(address)
     if column + count > COLUMNS:
         report(m, FAULT_TENSOR_PLACE, pc, warp, lane, address, count, write, -1, 0, PLACE_BEYOND)
         return False

@@ -11,6 +11,9 @@ The instruction descriptor:
 With scales bits 4, 5, 29 and 30 tell where those of B and A begin, and bit 23 their type. (PTX ISA, "Instruction
 descriptor"; CUTLASS, mma_sm100_desc.hpp.) D has 32 bits for each element, f16 in the lower half. Row i of 128 lies in
 lane i; of 64 rows the first 16 lie in lanes 0 to 15, the next in lanes 32 to 47, and so on.
+
+Of a pair each block has half of the rows of A, of B transposed and of D. Of 128 rows the 64 of a block lie in lanes 0
+to 63 with the first half of D's columns, and in lanes 64 to 127 with the other; A in tensor memory lies in both.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from warplab.emulator.core.state.tensor_layout import (
     FORM_A_MEMORY,
     FORM_KIND_SHIFT,
     FORM_MASKED,
+    FORM_PAIR,
     KIND_F8F6F4,
     KIND_F16,
     KIND_I8,
@@ -52,6 +56,7 @@ from warplab.emulator.core.state.tensor_layout import (
     O_WARP,
     RULE_ALIGNMENT,
     RULE_DESCRIPTOR,
+    RULE_NO_PAIR,
     RULE_SHAPE,
     RULE_TYPES,
 )
@@ -74,6 +79,7 @@ from warplab.emulator.core.tensor_memory.matrices import (
     well_formed,
 )
 from warplab.emulator.core.tensor_memory.order import check_written, read_cells, write_cells
+from warplab.emulator.core.tensor_memory.pairs import block_of, blocks_of, has_pair
 from warplab.emulator.core.tensor_memory.places import allocated, column_of, host_of, lane_of
 from warplab.emulator.core.tensor_memory.scales import multiply_scaled, scale_address, scale_byte, scales_of
 from warplab.emulator.core.tensor_memory.shared_operands import end_reading, start_reading
@@ -183,8 +189,12 @@ def _types_fit(kind, descriptor, scales):
 
 
 @compiled
-def _shape_fits(kind, descriptor):
+def _shape_fits(kind, descriptor, pair):
     m, n = _m(descriptor), _n(descriptor)
+    if pair:  # of each block half of the rows of A and of B
+        if n % 16 or kind == KIND_I8 and n % 32 or _element(kind) == 1 and _bits(descriptor, 16, 1) and n % 32:
+            return False
+        return m in (128, 256) and 16 <= n <= 256
     if m not in (64, 128) or n < 8 or n > 256 or kind >= KIND_MXF8F6F4 and m != 128:
         return False
     if kind == KIND_I8 and n > 32 and n % 16:
@@ -213,7 +223,8 @@ def _lanes_fit(operation, m):
     lane = lane_of(get(operation, O_D))
     if get(operation, O_FORM) & FORM_A_MEMORY and lane_of(get(operation, O_A)) != lane:
         return False
-    return lane == 0 or m == 64 and lane == 16
+    pair = get(operation, O_FORM) & FORM_PAIR
+    return lane == 0 or m == 64 and lane == 16 and not pair
 
 
 @compiled
@@ -222,7 +233,7 @@ def _broken_rule(operation):
     kind, descriptor = _kind(operation), get(operation, O_DESCRIPTOR)
     if not _types_fit(kind, descriptor, scales_of(get(operation, O_FORM))):
         return np.int64(RULE_TYPES)
-    if not _shape_fits(kind, descriptor):
+    if not _shape_fits(kind, descriptor, get(operation, O_FORM) & FORM_PAIR):
         return np.int64(RULE_SHAPE)
     if not _descriptors_fit(operation, kind, descriptor):
         return np.int64(RULE_DESCRIPTOR)
@@ -236,9 +247,43 @@ def _read_scales(m, warp, operation, pc, lane):
     for of_b in range(2):
         address = scale_address(operation, of_b)
         count = ((_n(descriptor) if of_b else _m(descriptor)) + 31) // 32
-        if not allocated(m, address, count, 0, pc, warp, lane):
+        if not allocated(m, m, address, count, 0, pc, warp, lane):
             return False
-        read_cells(m, warp, np.int64(0xFF), address, column_of(address), count, BY_OPERAND, pc, lane)
+        read_cells(m, m, warp, np.int64(0xFF), address, column_of(address), count, BY_OPERAND, pc, lane)
+    return True
+
+
+@compiled
+def _folded(form, descriptor):
+    """Has D, of which each block of a pair has 64 rows, the columns of its second half behind those rows?"""
+    return (form & FORM_PAIR) != 0 and _m(descriptor) == 128
+
+
+@compiled
+def _accept_part(m, owner, operation):
+    """Check and note what a product reads and writes of one block; False if columns are not allocated."""
+    pc, warp, lane = get(operation, O_PC), get(operation, O_WARP), get(operation, O_LANE)
+    kind, descriptor, form = _kind(operation), get(operation, O_DESCRIPTOR), get(operation, O_FORM)
+    blocks, folded, element = blocks_of(form), _folded(form, descriptor), _element(kind)
+    rows, columns = _m(descriptor) // blocks, _n(descriptor)
+    a, b, d = get(operation, O_A), get(operation, O_B), get(operation, O_D)
+    wide = columns // 2 if folded else columns
+    if not allocated(m, owner, d, wide, 1, pc, warp, lane):
+        return False
+    if form & FORM_A_MEMORY:
+        if not allocated(m, owner, a, np.int64(_A_WORDS), 0, pc, warp, lane):
+            return False
+        halves, words = halves_of(rows, folded, lane_of(a)), np.int64(_A_WORDS)
+        read_cells(m, owner, warp, halves, a, column_of(a), words, BY_OPERAND, pc, lane)
+    else:
+        start_reading(m, owner, warp, a, _bits(descriptor, 15, 1), element, rows, _K_BYTES, pc, lane)
+    start_reading(m, owner, warp, b, _bits(descriptor, 16, 1), element, columns // blocks, _K_BYTES, pc, lane)
+    if scales_of(form) and not _read_scales(m, warp, operation, pc, lane):
+        return False
+    halves = halves_of(rows, folded, lane_of(d))
+    if get(operation, O_KEEP):
+        check_written(m, owner, warp, halves, d, column_of(d), wide, pc, lane)
+    write_cells(m, owner, warp, halves, d, column_of(d), wide, BY_PRODUCT, pc, lane)
     return True
 
 
@@ -248,30 +293,17 @@ def accept_product(m, operation):
     pc, warp, lane = get(operation, O_PC), get(operation, O_WARP), get(operation, O_LANE)
     kind, descriptor, form = _kind(operation), get(operation, O_DESCRIPTOR), get(operation, O_FORM)
     rule = _broken_rule(operation)
+    if form & FORM_PAIR and not has_pair(m):
+        rule = np.int64(RULE_NO_PAIR)
     if rule >= 0:
         report(m, FAULT_TENSOR_RULE, pc, warp, lane, descriptor, kind, 0, -1, 0, rule)
         return False
-    rows, columns, element = _m(descriptor), _n(descriptor), _element(kind)
-    a, d = get(operation, O_A), get(operation, O_D)
-    if not allocated(m, d, columns, 1, pc, warp, lane):
-        return False
-    if form & FORM_A_MEMORY:
-        if not allocated(m, a, np.int64(_A_WORDS), 0, pc, warp, lane):
+    for index in range(blocks_of(form)):
+        if not _accept_part(m, block_of(m, form, index), operation):
             return False
-        read_cells(m, warp, halves_of(rows, lane_of(a)), a, column_of(a), np.int64(_A_WORDS), BY_OPERAND, pc, lane)
-    else:
-        start_reading(m, warp, a, _bits(descriptor, 15, 1), element, rows, _K_BYTES, pc, lane)
-    b = get(operation, O_B)
-    start_reading(m, warp, b, _bits(descriptor, 16, 1), element, columns, _K_BYTES, pc, lane)
-    if scales_of(form) and not _read_scales(m, warp, operation, pc, lane):
-        return False
-    halves = halves_of(rows, lane_of(d))
-    if get(operation, O_KEEP):
-        check_written(m, warp, halves, d, column_of(d), columns, pc, lane)
-    write_cells(m, warp, halves, d, column_of(d), columns, BY_PRODUCT, pc, lane)
     cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
     increase(cell, C_REQUESTS, 1)
-    increase(cell, C_PRODUCTS, rows * columns * _depth(kind))
+    increase(cell, C_PRODUCTS, _m(descriptor) * _n(descriptor) * _depth(kind))
     return True
 
 
@@ -299,15 +331,15 @@ def _narrow_bits(kind, code):
 
 
 @compiled
-def _gather(m, matrix, descriptor, transposed, kind, code, negated):
+def _gather(owner, matrix, at, count, descriptor, transposed, kind, code, negated):
     flip = _sign(kind, code) if negated else np.uint32(0)
     bits = _narrow_bits(kind, code)
     if _by_nibbles(kind):
-        gather_nibbles(m, matrix, descriptor, flip)
+        gather_nibbles(owner, matrix, at, count, descriptor, flip)
     elif bits:
-        gather_packed(m, matrix, descriptor, bits, flip)
+        gather_packed(owner, matrix, at, count, descriptor, bits, flip)
     else:
-        gather_shared(m, matrix, descriptor, transposed, _element(kind), flip)
+        gather_shared(owner, matrix, at, count, descriptor, transposed, _element(kind), flip)
 
 
 @compiled
@@ -346,11 +378,12 @@ def _multiply_integers(a, b, d, descriptor):
 
 
 @compiled
-def _load_sums(m, d, operation, accumulator):
+def _load_sums(owner, d, folded, part, operation, accumulator):
     address, shift = get(operation, O_D), get(operation, O_SHIFT)
     rows, columns = d.shape
     for i in range(rows):
-        place = host_of(m, lane_of_row(rows, lane_of(address), i), column_of(address))
+        lane = lane_of_row(rows, folded, lane_of(address), i) + part * rows
+        place = host_of(owner, lane, column_of(address))
         for j in range(columns):
             word = load_u32(place + 4 * j)
             if accumulator == Kind.F16:
@@ -359,45 +392,85 @@ def _load_sums(m, d, operation, accumulator):
 
 
 @compiled
-def _store_sums(m, d, operation):
+def _store_sums(owner, index, d, folded, part, operation):
     address, masked = get(operation, O_D), get(operation, O_FORM) & FORM_MASKED
     rows, columns = d.shape
     for i in range(rows):
-        lane = lane_of_row(rows, lane_of(address), i)
-        if masked and get(operation, O_MASK + lane // 32) >> (lane % 32) & 1:
+        lane = lane_of_row(rows, folded, lane_of(address), i) + part * rows
+        if masked and get(operation, O_MASK + 4 * index + lane // 32) >> (lane % 32) & 1:
             continue
-        place = host_of(m, lane, column_of(address))
+        place = host_of(owner, lane, column_of(address))
         for j in range(columns):
             store_u32(place + 4 * j, d[i, j])
+
+
+@compiled
+def _gather_a(owner, a, folded, part, operation):
+    kind, descriptor, form = _kind(operation), get(operation, O_DESCRIPTOR), get(operation, O_FORM)
+    code, negated = _bits(descriptor, 7, 3), _bits(descriptor, 13, 1)
+    rows = a.shape[0]
+    if form & FORM_A_MEMORY:
+        flip = _sign(kind, code) if negated else np.uint32(0)
+        address = get(operation, O_A) + (part * rows << 16)
+        bits = _narrow_bits(kind, code)
+        gather_memory(owner, a, folded, address, _element(kind), _by_nibbles(kind), bits, flip)
+    else:
+        _gather(owner, a, np.int64(0), rows, get(operation, O_A), _bits(descriptor, 15, 1), kind, code, negated)
+
+
+@compiled
+def _gather_b(m, b, folded, part, operation):
+    """The rows of B that a part of D needs: all, of each block its own; folded, those of one block."""
+    kind, descriptor, form = _kind(operation), get(operation, O_DESCRIPTOR), get(operation, O_FORM)
+    code, negated, transposed = _bits(descriptor, 10, 3), _bits(descriptor, 14, 1), _bits(descriptor, 16, 1)
+    blocks = blocks_of(form)
+    count = _n(descriptor) // blocks
+    for index in range(blocks):
+        if folded and index != part:
+            continue
+        at = np.int64(0) if folded else index * count
+        _gather(block_of(m, form, index), b, at, count, get(operation, O_B), transposed, kind, code, negated)
+
+
+@compiled
+def _end_reading(m, operation):
+    """The operands in shared memory have been read."""
+    kind, descriptor, form = _kind(operation), get(operation, O_DESCRIPTOR), get(operation, O_FORM)
+    warp, pc, element, blocks = get(operation, O_WARP), get(operation, O_PC), _element(kind), blocks_of(form)
+    for index in range(blocks):
+        owner = block_of(m, form, index)
+        if not form & FORM_A_MEMORY:
+            rows = _m(descriptor) // blocks
+            end_reading(m, owner, warp, get(operation, O_A), _bits(descriptor, 15, 1), element, rows, _K_BYTES, pc)
+        rows = _n(descriptor) // blocks
+        end_reading(m, owner, warp, get(operation, O_B), _bits(descriptor, 16, 1), element, rows, _K_BYTES, pc)
 
 
 @compiled
 def make_product(m, operation):
     """Read the operands of a product and write D."""
     kind, descriptor, form = _kind(operation), get(operation, O_DESCRIPTOR), get(operation, O_FORM)
-    warp, pc, element = get(operation, O_WARP), get(operation, O_PC), _element(kind)
     a_code, b_code, d_code = _bits(descriptor, 7, 3), _bits(descriptor, 10, 3), _bits(descriptor, 4, 2)
-    a_transposed, b_transposed = _bits(descriptor, 15, 1), _bits(descriptor, 16, 1)
-    rows, columns, depth = _m(descriptor), _n(descriptor), _depth(kind)
+    blocks, folded, scaled = blocks_of(form), _folded(form, descriptor), scales_of(form) != 0
+    parts = 2 if folded else 1
+    rows, columns, depth = _m(descriptor) // blocks, _n(descriptor) // parts, _depth(kind)
     a, b = np.empty((rows, depth), np.uint32), np.empty((columns, depth), np.uint32)
-    d = np.zeros((rows, columns), np.uint32)
-    if form & FORM_A_MEMORY:
-        flip = _sign(kind, a_code) if _bits(descriptor, 13, 1) else np.uint32(0)
-        gather_memory(m, a, get(operation, O_A), element, _by_nibbles(kind), _narrow_bits(kind, a_code), flip)
-    else:
-        _gather(m, a, get(operation, O_A), a_transposed, kind, a_code, _bits(descriptor, 13, 1))
-        end_reading(m, warp, get(operation, O_A), a_transposed, element, rows, _K_BYTES, pc)
-    _gather(m, b, get(operation, O_B), b_transposed, kind, b_code, _bits(descriptor, 14, 1))
-    end_reading(m, warp, get(operation, O_B), b_transposed, element, columns, _K_BYTES, pc)
-    scaled = scales_of(form) != 0
+    d = np.empty((rows, columns), np.uint32)
     accumulator = np.int64(Kind.F16) if d_code == _D_F16 and not scaled else np.int64(Kind.F32)
-    if get(operation, O_KEEP):
-        _load_sums(m, d, operation, accumulator)
     a_kind, b_kind = _CODES[kind, a_code], _CODES[kind, b_code]
-    if scaled:
-        multiply_scaled(m, operation, kind, a, b, d, a_kind, b_kind, _RULES[a_kind, b_kind, _D_F32])
-    elif kind == KIND_I8:
-        _multiply_integers(a, b, d, descriptor)
-    else:
-        multiply_accumulate(a, b, d, d, _RULES[a_kind, b_kind, d_code])
-    _store_sums(m, d, operation)
+    for index in range(blocks):
+        owner = block_of(m, form, index)
+        for part in range(parts):
+            _gather_a(owner, a, folded, part, operation)
+            _gather_b(m, b, folded, part, operation)
+            d[:] = 0
+            if get(operation, O_KEEP):
+                _load_sums(owner, d, folded, part, operation, accumulator)
+            if scaled:
+                multiply_scaled(m, operation, kind, a, b, d, a_kind, b_kind, _RULES[a_kind, b_kind, _D_F32])
+            elif kind == KIND_I8:
+                _multiply_integers(a, b, d, descriptor)
+            else:
+                multiply_accumulate(a, b, d, d, _RULES[a_kind, b_kind, d_code])
+            _store_sums(owner, index, d, folded, part, operation)
+    _end_reading(m, operation)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from warplab.emulator.core.memory.cluster_memory import mapped
 from warplab.emulator.core.memory.in_flight import end_source, start_source
 from warplab.emulator.core.memory.shadow import check_async_read, check_read
 from warplab.emulator.core.state.faults import compiled, report
-from warplab.emulator.core.state.layout import FAULT_OUT_OF_BOUNDS, M_SHARED_SHADOW, SPACE_SHARED
+from warplab.emulator.core.state.layout import FAULT_OUT_OF_BOUNDS, M_RANK, M_SHARED_SHADOW, SPACE_SHARED
 from warplab.emulator.core.state.raw import get
 from warplab.emulator.core.tensor_memory.matrices import PIECE_BYTES, element_address, inside
 
@@ -22,11 +23,12 @@ def _piece(descriptor, transposed, element, rows, width, index):
 
 
 @compiled
-def start_reading(m, warp, descriptor, transposed, element, rows, width, pc, lane):
-    """Check and note that the async proxy reads a matrix of `rows` x `width` bytes from now on."""
+def start_reading(m, owner, warp, descriptor, transposed, element, rows, width, pc, lane):
+    """Check and note that the async proxy reads a matrix of `rows` x `width` bytes of block `owner` from now on."""
     for index in range(rows * width // PIECE_BYTES):
-        address = _piece(descriptor, transposed, element, rows, width, index)
-        if not inside(m, address, PIECE_BYTES):
+        place = _piece(descriptor, transposed, element, rows, width, index)
+        address = place if owner == m else mapped(m, get(owner, M_RANK), place)
+        if not inside(m, place, PIECE_BYTES):
             report(m, FAULT_OUT_OF_BOUNDS, pc, warp, lane, address, PIECE_BYTES, 0, -1, SPACE_SHARED, 0)
         elif get(m, M_SHARED_SHADOW):
             check_read(m, warp, address, PIECE_BYTES, PIECE_BYTES, pc, lane, 0, 0, 0)
@@ -35,10 +37,11 @@ def start_reading(m, warp, descriptor, transposed, element, rows, width, pc, lan
 
 
 @compiled
-def end_reading(m, warp, descriptor, transposed, element, rows, width, pc):
+def end_reading(m, owner, warp, descriptor, transposed, element, rows, width, pc):
     """The matrix has been read."""
     if get(m, M_SHARED_SHADOW):
         for index in range(rows * width // PIECE_BYTES):
-            address = _piece(descriptor, transposed, element, rows, width, index)
-            if inside(m, address, PIECE_BYTES):
+            place = _piece(descriptor, transposed, element, rows, width, index)
+            address = place if owner == m else mapped(m, get(owner, M_RANK), place)
+            if inside(m, place, PIECE_BYTES):
                 end_source(m, warp, address, PIECE_BYTES, pc)

@@ -12,37 +12,34 @@ _BUILDER = "tests/emulator/tensor/tensor_memory.py"
 _SINCE = {"": 100}
 _MMA = "tcgen05.mma.cta_group::1"
 _KINDS = "{.kind::f16,.kind::tf32,.kind::f8f6f4}"
-_COMMIT = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster"
+_COMMIT = "tcgen05.commit{.cta_group::1,.cta_group::2}.mbarrier::arrive::one.shared::cluster"
 _LANES = "4b32"
 _SCALED = "[tmem] b64 b64 b32 [tmem] [tmem] pred"
 
 ROWS = (
     Row(
-        (("tcgen05.alloc.cta_group::1.sync.aligned{,.shared::cta}.b32", "[] u32"),),
+        (("tcgen05.alloc{.cta_group::1,.cta_group::2}.sync.aligned{,.shared::cta}.b32", "[] u32"),),
         tcgen05.allocate,
         Work.CONTROL,
         since=_SINCE,
-        refused=(("tcgen05.alloc.cta_group::2.sync.aligned.b32", "[] u32"),),
         writes=False,
         name_parts=2,
         tested=_TESTED,
     ),
     Row(
-        (("tcgen05.dealloc.cta_group::1.sync.aligned.b32", "b32 u32"),),
+        (("tcgen05.dealloc{.cta_group::1,.cta_group::2}.sync.aligned.b32", "b32 u32"),),
         tcgen05.deallocate,
         Work.CONTROL,
         since=_SINCE,
-        refused=(("tcgen05.dealloc.cta_group::2.sync.aligned.b32", "b32 u32"),),
         writes=False,
         name_parts=2,
         tested=_TESTED,
     ),
     Row(
-        (("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned", ""),),
+        (("tcgen05.relinquish_alloc_permit{.cta_group::1,.cta_group::2}.sync.aligned", ""),),
         tcgen05.relinquish,
         Work.CONTROL,
         since=_SINCE,
-        refused=(("tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned", ""),),
         writes=False,
         name_parts=2,
         tested=_TESTED,
@@ -95,7 +92,6 @@ ROWS = (
         tcgen05.commit,
         Work.CONTROL,
         since=_SINCE,
-        refused=(("tcgen05.commit.cta_group::2.mbarrier::arrive::one.b64", "[]"),),
         writes=False,
         name_parts=2,
         tested=_TESTED,
@@ -107,6 +103,8 @@ ROWS = (
             (_MMA + _KINDS, f"[tmem] [tmem] b64 b32 {_LANES} pred"),
             (_MMA + "{.kind::f16,.kind::tf32}", f"[tmem] b64 b64 b32 {_LANES} pred 3"),
             (_MMA + ".kind::i8", f"[tmem] b64 b64 b32 {_LANES} pred"),
+            ("tcgen05.mma.cta_group::2" + _KINDS, "[tmem] b64 b64 b32 8b32 pred"),
+            ("tcgen05.mma.cta_group::2.kind::i8", "[tmem] [tmem] b64 b32 pred"),
             (_MMA + ".kind::mxf8f6f4.block_scale{,.scale_vec::1X,.block32}", _SCALED),
             (_MMA + ".kind::mxf4.block_scale{,.scale_vec::2X,.block32}", _SCALED),
             (_MMA + ".kind::mxf4nvf4.block_scale{.scale_vec::2X,.scale_vec::4X,.block16,.block32}", _SCALED),
@@ -115,7 +113,7 @@ ROWS = (
         Work.TENSOR,
         since=_SINCE,
         refused=(
-            ("tcgen05.mma.cta_group::2" + _KINDS, "[tmem] b64 b64 b32 pred"),
+            ("tcgen05.mma.cta_group::2.kind::mxf8f6f4.block_scale", _SCALED),
             ("tcgen05.mma.sp.cta_group::1" + _KINDS, "[tmem] b64 b64 [tmem] b32 pred"),
             ("tcgen05.mma.ws.cta_group::1" + _KINDS, "[tmem] b64 b64 b32 pred"),
         ),
@@ -125,7 +123,7 @@ ROWS = (
     ),
     Row(
         (
-            ("tcgen05.cp.cta_group::1{.128x256b,.128x128b,.4x256b,.32x128b.warpx4}", "[tmem] b64"),
+            ("tcgen05.cp{.cta_group::1,.cta_group::2}{.128x256b,.128x128b,.4x256b,.32x128b.warpx4}", "[tmem] b64"),
             ("tcgen05.cp.cta_group::1.64x128b{.warpx2::02_13,.warpx2::01_23}", "[tmem] b64"),
         ),
         tcgen05.copy,
@@ -134,7 +132,7 @@ ROWS = (
         refused=(("tcgen05.cp.cta_group::1.128x256b.b8x16{.b4x16_p64,.b6x16_p32}", "[tmem] b64"),),
         writes=False,
         name_parts=2,
-        tested=_TESTED,
+        tested=_BUILDER,
     ),
     Row(refused=(("tcgen05.shift.cta_group::1.down", "[tmem]"),), since=_SINCE, name_parts=2),
 )
