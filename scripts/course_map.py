@@ -34,9 +34,9 @@ TERM: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("06",), ("06_tiled_gemm",)),
     (("07",), ("07_tensor_core_hgemm",)),
     (("08",), ()),
-    (("09", "10", "11"), ()),
-    (("12", "13"), ("12_collectives",)),
-    (("14", "15", "16"), ()),
+    (("09", "10"), ()),
+    (("11", "12"), ("12_collectives",)),
+    (("13", "14", "15", "16"), ()),
 )
 RULE = """\
 One rule gives the minutes: 150 words per minute, 1 minute per code cell, 3 per prediction or short question, 10 per
