@@ -81,7 +81,7 @@ def last_block(n: int, block: int, *, title: str = "") -> Figure:
     many, some = "block" if cover.blocks == 1 else "blocks", "element" if cover.last == 1 else "elements"
     style.headline(
         made,
-        title or f"{n:,} elements, {block:,} threads a block: {cover.blocks:,} {many}, {cover.idle:,} idle threads",
+        title or f"{n:,} elements, {block:,} threads per block: {cover.blocks:,} {many}, {cover.idle:,} idle threads",
         f"the last block has {cover.last:,} {some} for {block:,} threads; all blocks before it are full",
     )
     return made

@@ -79,7 +79,7 @@ def floor_plan(chip: Chip, *, title: str = "") -> Figure:
     style.headline(
         made,
         title or f"One of the {chip.sms} SMs of the {chip.name}",
-        f"{chip.cuda_cores_per_sm} float32 lanes in four partitions; a box is one result a cycle; not to scale",
+        f"{chip.cuda_cores_per_sm} float32 lanes in four partitions; a box is one result per cycle; not to scale",
     )
     return made
 
@@ -91,7 +91,9 @@ def _partition(axes: Axes, left: float, bottom: float, number: int, chip: Chip, 
     )  # fmt: skip
     top = bottom + _HIGH
     wide = _WIDE - 0.4
-    _box(axes, left + 0.2, top - 0.85, wide, 0.65, style.FAINT, "scheduler", "warp scheduler: one instruction a cycle")
+    _box(
+        axes, left + 0.2, top - 0.85, wide, 0.65, style.FAINT, "scheduler", "scheduler: one warp instruction per cycle"
+    )
     registers = chip.register_file_per_sm // PARTITIONS
     _box(
         axes, left + 0.2, top - 1.7, wide, 0.65, style.FAINT, "registers",
@@ -103,7 +105,7 @@ def _partition(axes: Axes, left: float, bottom: float, number: int, chip: Chip, 
         if not lanes:
             continue
         _lanes(axes, left + 0.2, height, lanes, colour, kind)
-        cycles = "a warp a cycle" if lanes == WARP else f"a warp in {WARP // lanes} cycles"
+        cycles = "a warp per cycle" if lanes == WARP else f"a warp in {WARP // lanes} cycles"
         beside = lanes < WARP  # else there is no room but under the boxes
         axes.text(
             left + 0.2 + (_CELL * lanes + 0.15 if beside else 0), height - (0.02 if beside else 0.42),

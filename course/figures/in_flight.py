@@ -52,7 +52,7 @@ def bandwidth_of(
     many = f"{warps} warp{'s' * (warps > 1)}, {loads} load{'s' * (loads > 1)}"
     style.headline(
         made,
-        f"{many} of {bytes_a_lane} bytes a lane: {here / _KIB:g} KiB",
+        f"{many} of {bytes_a_lane} bytes per lane: {here / _KIB:g} KiB",
         f"about {reached / 1e12:.2f} TB/s, {reached / most:.0%} of the best; between measurements of 16-byte loads",
     )
     return made

@@ -46,7 +46,7 @@ def threads_on_matrix(reach: Reach, *, title: str = "") -> Figure:
     style.headline(
         made,
         title or f"Which thread touches which element of {reach.array}",
-        f"in each cell threadIdx.x, threadIdx.y; a colour a block, {reach.grid[0]} x {reach.grid[1]} of them"
+        f"in each cell threadIdx.x, threadIdx.y; a colour per block, {reach.grid[0]} x {reach.grid[1]} of them"
         + (f"; {missed} elements are touched by nobody" if missed else ""),
     )
     return made

@@ -79,5 +79,5 @@ def _curve(axes: Axes, x: list[float], warps: list[int], point: tuple[float, int
     axes.plot(*point, marker="o", markersize=8, color=style.RED, gid="here")
     axes.set_ylim(0, most * 1.08)
     axes.set_yticks(range(0, most + 1, most // 4))
-    axes.set_ylabel("warps an SM")
+    axes.set_ylabel("warps per SM")
     axes.grid(True, axis="y")

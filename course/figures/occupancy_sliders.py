@@ -23,7 +23,7 @@ class OccupancySliders:
         layout = ipywidgets.Layout(width="60%")
         self.sliders = {
             "threads": ipywidgets.IntSlider(
-                threads, 32, 1024, 32, description="threads a block", style=style, layout=layout
+                threads, 32, 1024, 32, description="threads per block", style=style, layout=layout
             ),
             "registers": ipywidgets.IntSlider(
                 registers, 16, 255, description="registers per thread", style=style, layout=layout

@@ -150,7 +150,7 @@ def _shared_view(axes: Axes, tiling: Tiling, thread: tuple[int, int]) -> None:
     axes.text(
         c[0],
         down,
-        "one square a thread; green: one thread's sums, in registers",
+        "one square per thread; green: one thread's sums, in registers",
         va="top",
         size=style.SMALL,
         color=style.INK,
