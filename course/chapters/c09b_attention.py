@@ -41,11 +41,6 @@ def bytes_table(d: int, lengths: Sequence[int]) -> Markdown:
     return table(heads, rows)
 
 
-def total_after(scores: Sequence[float]) -> float:
-    """The sum l of online softmax after these scores, relative to the largest of them."""
-    return math.fsum(math.exp(score - max(scores)) for score in scores)
-
-
 def head(n: int, d: int) -> dict[str, np.ndarray]:
     """q, k, v of normal numbers and an empty `out`, n x d in float32, by the names of the kernels' arguments."""
     draw = np.random.default_rng(0)

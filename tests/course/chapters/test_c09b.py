@@ -18,15 +18,6 @@ def test_bytes_are_those_of_arrays(n: int, d: int) -> None:
     assert chapter.cache_bytes(n, 8, d) == np.empty((2, n, 8, d), np.float16).nbytes
 
 
-def test_the_sum_of_online_softmax_is_reached_step_by_step() -> None:
-    m, total, scores = -1e30, 0.0, [1.0, 3.0, 3.0 + math.log(2), 0.5]
-    for count, score in enumerate(scores, 1):
-        new = max(m, score)
-        m, total = new, total * math.exp(m - new) + math.exp(score - new)
-        assert chapter.total_after(scores[:count]) == pytest.approx(total)
-    assert chapter.total_after(scores[:2]) == pytest.approx(1.135, abs=5e-4)  # which the prediction states
-
-
 @pytest.mark.parametrize("rows", [1, 2, 16])
 def test_tiles_kept_are_those_on_and_below_the_diagonal(rows: int) -> None:
     assert chapter.tiles_kept(rows) == np.tri(rows).mean()
