@@ -1,5 +1,6 @@
-"""The side panel of JupyterLab: what its page asks of the server. `labextensions` has the page's part, as plain
-JavaScript; without this package, or in another front end, chapters and labs work as before.
+"""The side panel of JupyterLab: what its page asks of the server. `page` is the page's part, as plain
+JavaScript, and `labextensions` what JupyterLab loads first. Without this package, or in another front end, chapters and
+labs work as before.
 """
 
 from __future__ import annotations

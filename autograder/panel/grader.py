@@ -60,10 +60,8 @@ class Grader:
         """
         lab, seed = find_lab(target.lab.name), secret_seed()
         drawn, machine = lab.drawn(seed), choose_machine("emulator", own=True)
-        submission, worker = (
-            read_submission(self._written(target), captured_in=self._process(target)),
-            self._worker(machine),
-        )
+        submission = read_submission(self._written(target), captured_in=self._process(target))
+        worker = self._worker(machine)
         runner = Runner(worker, drawn, seed)
         runner.warm_up()
         case, architecture = drawn.task.profile, machine.architecture

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_server.auth.decorator import authorized
-from jupyter_server.base.handlers import APIHandler
+from jupyter_server.base.handlers import APIHandler, JupyterHandler
 from jupyter_server.utils import url_path_join
 from tornado import web
 
@@ -23,6 +23,8 @@ from warplab.errors import WarplabError
 
 if TYPE_CHECKING:
     from autograder.panel.grader import Grader
+
+_PAGE = Path(__file__).parent / "page"
 
 
 class Desk:
@@ -67,6 +69,22 @@ class _Handler(APIHandler):
         """The submission in a request's body. Raises WarplabError."""
         path, text = asked.get("path"), asked["text"]
         return cell_target(text) if path is None else file_target(self.root, path, text)
+
+
+class PageHandler(JupyterHandler, web.StaticFileHandler):
+    """The page's scripts and styles. A browser asks for each again, so that they are of the server's version."""
+
+    auth_resource = "warplab"
+
+    @web.authenticated
+    @authorized
+    async def get(self, path: str, include_body: bool = True) -> None:  # type: ignore[override]
+        """Answer with a file of the folder `page`."""
+        await web.StaticFileHandler.get(self, path, include_body)
+
+    def set_extra_headers(self, path: str) -> None:
+        """Have it asked for again."""
+        self.set_header("Cache-Control", "no-cache")
 
 
 class ContentsHandler(_Handler):
@@ -140,5 +158,7 @@ def add_handlers(application: web.Application) -> None:
     """Have a Jupyter server's application answer the panel."""
     application.settings["warplab_desk"] = Desk()
     base = url_path_join(application.settings["base_url"], "warplab")
-    handlers = [("contents", ContentsHandler), ("grade", GradeHandler), ("microscope", MicroscopeHandler)]
-    application.add_handlers(".*$", [(url_path_join(base, name), handler) for name, handler in handlers])
+    asked = [("contents", ContentsHandler), ("grade", GradeHandler), ("microscope", MicroscopeHandler)]
+    handlers: list[Any] = [(url_path_join(base, name), handler) for name, handler in asked]
+    handlers.append((url_path_join(base, "page", r"(\w+\.(?:js|css))"), PageHandler, {"path": str(_PAGE)}))
+    application.add_handlers(".*$", handlers)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import http.cookiejar
 import json
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from autograder import panel
 from autograder.panel.contents import contents
 from autograder.spec.lab import solutions_folder
 from tests.autograder.panel.lab_server import LABS, TOKEN, LabServer, lab_server
@@ -44,11 +49,27 @@ def test_a_stranger_gets_nothing(server: LabServer) -> None:
         assert server.asked("microscope", body(), headers=headers) == (403, [])
 
 
+def test_the_pages_scripts_are_the_servers_own_and_are_asked_for_again(server: LabServer) -> None:
+    def got(name: str, **headers: str) -> tuple[int, str, bytes]:
+        asked = urllib.request.Request(f"{server.url}/warplab/page/{name}", headers=headers)
+        try:
+            with urllib.request.urlopen(asked) as answer:
+                return answer.status, answer.headers["Cache-Control"], answer.read()
+        except urllib.error.HTTPError as refused:
+            return refused.code, "", b""
+
+    login = {"Authorization": f"token {TOKEN}"}
+    files = list((Path(panel.__path__[0]) / "page").iterdir())
+    assert len(files) > 3
+    for path in files:
+        assert got(path.name, **login) == (200, "no-cache", path.read_bytes())
+        assert got(path.name)[2] != path.read_bytes()  # the login's page
+    for name in ("../handlers.py", "..%2Fhandlers.py", "handlers.py", "missing.js", ""):
+        assert got(name, **login)[0] == 404
+
+
 def test_a_page_of_another_site_cannot_grade(server: LabServer) -> None:
     """The login's cookie alone, which a browser sends along for anybody, is not enough."""
-    import http.cookiejar
-    import urllib.request
-
     jar = http.cookiejar.CookieJar()
     opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
     opener.open(f"{server.url}/lab?token={TOKEN}").read()

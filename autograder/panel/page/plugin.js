@@ -193,7 +193,10 @@ export async function plugin(shared) {
     });
     themes?.themeChanged.connect(() => frames.paint());
     notebook.NotebookActions.executed.connect((_, executed) => keepOfCell(executed));
-    widget.onAfterShow = schedule;
+    widget.onAfterShow = () => {
+      schedule();
+      void refresh(); // questions may have been answered
+    };
     app.shell.add(widget, 'right', { rank: 10 });
     restorer?.add(widget, ID);
     for (const [id, label, execute] of [
