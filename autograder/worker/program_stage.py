@@ -105,8 +105,8 @@ class _Run:
             self.outcome = CaseOutcome(self.case.name, Status.WRONG_ANSWER, self.words("The output is given twice."))
             return
         self.given_out = True
-        for rank, one in enumerate(found):
-            if self.wrong("y", one, rank):
+        for rank in range(self.ranks):
+            if self.wrong("y", found, rank):
                 return
         for rank in range(self.ranks):
             self.received[rank].append(self.program.part("dy", self.whole["dy"], rank, self.ranks))
@@ -122,19 +122,23 @@ class _Run:
                 words = self.words(f"Rank {rank} returns {len(arrays)} arrays, not {', '.join(gradients)}.")
                 self.outcome = CaseOutcome(self.case.name, Status.WRONG_ANSWER, words)
                 return
-            for name, found in zip(gradients, arrays, strict=True):
-                if self.wrong(name, found, rank):
+        for rank in range(self.ranks):
+            for place, name in enumerate(gradients):
+                if self.wrong(name, [arrays[place] for arrays in returned], rank):
                     return
         self.outcome = CaseOutcome(self.case.name, Status.PASSED)
 
-    def wrong(self, name: str, found: Array, rank: int) -> bool:
-        true = self.program.part(name, self.true[name], rank, self.ranks)
-        if found.shape != true.shape:
+    def wrong(self, name: str, of_ranks: Sequence[Array], rank: int) -> bool:
+        """Whether a rank's array is wrong, which is then the outcome."""
+        true, found = self.program.part(name, self.true[name], rank, self.ranks), of_ranks[rank]
+        if found.shape == true.shape and _near(found, true):
+            return False
+        if missing := _missing_sum(of_ranks, self.true[name], true):
+            words = f'Rank {rank} has its own share of {name}, to be added to those of the others: ask for "{missing}".'
+        elif found.shape != true.shape:
             words = f"Rank {rank} has {name} of shape {found.shape}, not {true.shape}."
         else:
             error = np.abs(found - true)
-            if error.max() <= TOLERANCE * np.abs(true).max():  # not so for NaN either
-                return False
             at = np.unravel_index(int(np.argmax(np.where(np.isnan(error), np.inf, error))), error.shape)
             place = ", ".join(str(int(i)) for i in at)
             words = f"Rank {rank} has {found[at]:.6g} for {name}[{place}] of its part, where {true[at]:.6g} is right."
@@ -147,6 +151,17 @@ class _Run:
     def words(self, said: str) -> str:
         size = ", ".join(f"{name}={value}" for name, value in self.case.dimensions.items())
         return f"{self.program.function}({size}): {said}"
+
+
+def _near(found: Array, true: Array) -> bool:
+    return bool(np.abs(found - true).max() <= TOLERANCE * np.abs(true).max())  # not so for NaN either
+
+
+def _missing_sum(of_ranks: Sequence[Array], whole: Array, part: Array) -> Collective | None:
+    """What makes the ranks' arrays right if they add up to the whole, of which each should have a part like `part`."""
+    if any(one.shape != whole.shape for one in of_ranks) or not _near(np.sum(of_ranks, axis=0), whole):
+        return None
+    return Collective.ALL_REDUCE if part.shape == whole.shape else Collective.REDUCE_SCATTER
 
 
 def advance(
