@@ -1,54 +1,178 @@
 """Typical slips, put into every solution that has a place for them: each is a Mistake, with what must be said first.
 
-A slip is found line by line in the kernels of a solution. What must be said first follows from its kind: a missing
-barrier is named, a bound that is one too far or indices in the wrong order lead to the access that leaves its array.
+A slip is found line by line in a solution. What must be said first follows from its kind: a missing barrier is named,
+with lines between which it stood; a bound that is one too far or indices in the wrong order lead to the access that
+leaves its array; a wait, a commit or an arrival that is missing is named, or what it is of.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from corpus.judge.mutants.mutant import Edit
 from corpus.mistakes.mistake import Mistake
 
-_SOLUTIONS = Path(__file__).parents[2] / "solutions"
-_BARRIER = re.compile(r"^(\s*)(cuda\.syncthreads\(\)|__syncthreads\(\);)\s*(?:(?:#|//).*)?$")
+SOLUTIONS = Path(__file__).parents[2] / "solutions"
+_COMMENT = r"\s*(?:(?:#|//).*)?$"
+_BARRIER = re.compile(rf"^(\s*)(cuda\.syncthreads\(\)|__syncthreads\(\);){_COMMENT}")
+_WARP_BARRIER = re.compile(rf"^(\s*)(cuda\.syncwarp\(\)|__syncwarp\(\);){_COMMENT}")
 _BOUND = re.compile(r"^(\s*if [^<]*) < ((?:\w+\.(?:size|shape\[\d\])|[mn])\b.*)$")
 _STORE = re.compile(r"^(\s*)(out|c)\[([^\[\],]+), ([^\[\],]+)\]( = .*)$")
 _START = re.compile(r"^(\s+)(\w+) = (?:float32\(0(?:\.0)?\)|0\.0)\s*(?:#.*)?$")
+_ATOMIC = re.compile(r"^(\s*)cuda\.atomic\.add\((\w+), (.+), ([^,]+)\)$")
+_GRID = re.compile(r"^(\s*\w+ = )cuda\.grid\(1\)$")
+_ROUNDED_UP = re.compile(r"^(    (?:blocks = |\w+_kernel\[).*?)\((\w+(?:\.\w+| \* \w+)*) \+ (\w+) - 1\) // \3(.*)$")
+_LAUNCH = re.compile(r"^(\s*\w+\[)([^\[\],()]+), ([A-Z_]+)(\]\(.*)$")
+# Calls that order copies, products and blocks: the kind of the slip without one, its name, what must be said first.
+_CALLS = {
+    "no_product_fence": (r"wgmma_fence", "ptx.wgmma_fence"),
+    "no_proxy_fence": (r"fence_proxy_async", "fence_proxy_async"),
+    "no_product_commit": (r"wgmma_commit|products_commit|commit_products", "wgmma"),
+    "no_product_wait": (r"wait_for_(?:all|all_but_one|older|products)", "wgmma"),
+    "no_copy_commit": (r"(?:cp_async_)?commit", "commit"),
+    "no_copy_wait": (r"wait_for_next_stage", "wait_group"),
+    "no_store_wait": (r"bulk_commit|wait_for_(?:older_)?stores", "bulk"),
+    "not_awaited": (r"(?:mbarrier_)?wait", "mbarrier"),
+    "no_arrival": (r"mbarrier_arrive(?:_remote)?|arrive", "mbarrier"),
+    "no_expectation": (r"mbarrier_arrive_expect_tx|arrive_expecting|expect", "mbarrier"),
+    "no_cluster_barrier": (r"cluster_(?:sync|arrive|wait)|sync_blocks", "cluster"),
+    "no_wait_for_blocks": (r"wait_for_(?:all_blocks|inputs)", "wait"),
+}
+_BETWEEN = re.compile(r"put \S+ between lines (\d+) and (\d+)")
+_AROUND = re.compile(r"put \S+ after line (\d+), before the loop comes back to line (\d+)")
+
+# The line with the slip, what must be said first and what must not.
+_Found = tuple[str, str, tuple[str, ...]]
 
 
-def slips(base: Path) -> Iterator[Mistake]:
+@dataclass(frozen=True)
+class Slip(Mistake):
+    """A slip in line `number`, of a kind. A barrier that stood there has to be asked for there."""
+
+    number: int = 0
+    kind: str = ""
+
+    def objections(self, opening: str) -> list[str]:
+        """Also whether the lines between which a barrier is to be put have the slip's between them."""
+        found = super().objections(opening)
+        if not self.kind.endswith("barrier"):
+            return found
+        if between := _BETWEEN.search(opening):
+            first, last = int(between[1]), int(between[2])
+            found += [] if first < self.number < last else [f"the barrier stood in line {self.number}"]
+        if around := _AROUND.search(opening):
+            end, begin = int(around[1]), int(around[2])
+            found += [] if self.number > end or self.number < begin else [f"the barrier stood in line {self.number}"]
+        return found
+
+
+def slips(base: Path) -> Iterator[Slip]:
     """The slips that a solution has places for, in the order of its lines; the fix is to put the line back."""
     lines = base.read_text(encoding="utf-8").split("\n")
     for number, line in enumerate(lines, 1):
-        if (found := _of_line(line, lines[: number - 1], lines[number:])) is None:
-            continue
-        kind, new, first, never = found
-        changed = "\n".join([*lines[: number - 1], new, *lines[number:]])
-        edit = Edit("\n".join(lines), changed)
-        yield Mistake(base, base.parent.name, f"{kind}_line_{number}", (edit,), "", first, never)
+        for kind, find in KINDS.items():
+            if found := find(line, lines[: number - 1], lines[number:]):
+                new, first, never = found
+                changed = "\n".join([*lines[: number - 1], new, *lines[number:]])
+                edit = Edit("\n".join(lines), changed)
+                name = f"{kind}_line_{number}"
+                yield Slip(base, base.parent.name, name, (edit,), "", first, never, number=number, kind=kind)
+                break
 
 
-def _of_line(line: str, before: list[str], behind: list[str]) -> tuple[str, str, str, tuple[str, ...]] | None:
-    """The kind of slip that a line has a place for, the line with it, what must be said first and what must not."""
-    if found := _BARRIER.match(line):
-        nothing = "" if found[2].endswith(";") else f"{found[1]}pass"
-        return "no_barrier", nothing, f"put {found[2].rstrip(';')}", ("syncwarp", "atomic")
-    if found := _BOUND.match(line):
-        return "one_too_far", f"{found[1]} <= {found[2]}", "compare the index with the array's size", ("atomic",)
-    if (found := _STORE.match(line)) and found[3] != found[4]:
-        new = f"{found[1]}{found[2]}[{found[4]}, {found[3]}]{found[5]}"
-        return "swapped", new, "or swap its two indices", ("atomic",)
-    if (found := _START.match(line)) and not any(re.match(rf"\s+{found[2]} \+?=", one) for one in before):
-        used = any(f"{found[2]} +=" in later for later in behind)
-        return ("not_started", f"{found[1]}pass", f"'{found[2]}'", ()) if used else None
-    return None
+def _no_barrier(line: str, before: Sequence[str], behind: Sequence[str]) -> _Found | None:
+    found = _BARRIER.match(line)
+    if not found:
+        return None
+    if any("ld.acquire" in one for one in before[-12:]) or any("red.release" in one for one in behind[:3]):
+        return "", "before the signal and after the wait", ("syncwarp", "atomic")
+    return _nothing(found[1], found[2]), f"put {found[2].rstrip(';')}", ("syncwarp", "atomic")
 
 
-def all_slips() -> Iterator[Mistake]:
+def _no_warp_barrier(line: str, before: Sequence[str], behind: Sequence[str]) -> _Found | None:
+    found = _WARP_BARRIER.match(line)
+    return (_nothing(found[1], found[2]), f"{found[2].rstrip(';')}", ("syncthreads", "atomic")) if found else None
+
+
+def _one_too_far(line: str, before: Sequence[str], behind: Sequence[str]) -> _Found | None:
+    found = _BOUND.match(line)
+    return (f"{found[1]} <= {found[2]}", "compare the index with the array's size", ("atomic",)) if found else None
+
+
+def _swapped(line: str, before: Sequence[str], behind: Sequence[str]) -> _Found | None:
+    found = _STORE.match(line)
+    if not found or found[3] == found[4]:
+        return None
+    return f"{found[1]}{found[2]}[{found[4]}, {found[3]}]{found[5]}", "or swap its two indices", ("atomic",)
+
+
+def _not_started(line: str, before: Sequence[str], behind: Sequence[str]) -> _Found | None:
+    found = _START.match(line)
+    if not found or any(re.match(rf"\s+{found[2]} \+?=", one) for one in before):
+        return None
+    return (f"{found[1]}pass", f"'{found[2]}'", ()) if any(f"{found[2]} +=" in later for later in behind) else None
+
+
+def _not_atomic(line: str, before: Sequence[str], behind: Sequence[str]) -> _Found | None:
+    found = _ATOMIC.match(line)
+    return (f"{found[1]}{found[2]}[{found[3]}] += {found[4]}", "cuda.atomic.add", ("syncwarp",)) if found else None
+
+
+def _thread_for_grid(line: str, before: Sequence[str], behind: Sequence[str]) -> _Found | None:
+    found = _GRID.match(line)
+    end = next((at for at, one in enumerate(behind) if one[:1] not in ("", " ", "#")), len(behind))
+    if not found or any("blockIdx" in one or "cuda.grid" in one for one in behind[:end]):
+        return None
+    return f"{found[1]}cuda.threadIdx.x", "use cuda.grid(1)", ("syncthreads", "cover")
+
+
+def _rounded_down(line: str, before: Sequence[str], behind: Sequence[str]) -> _Found | None:
+    found = _ROUNDED_UP.match(line)
+    return (f"{found[1]}{found[2]} // {found[3]}{found[4]}", "round up", ()) if found else None
+
+
+def _launch_swapped(line: str, before: Sequence[str], behind: Sequence[str]) -> _Found | None:
+    found = _LAUNCH.match(line)
+    if not found or found[2] == found[3]:
+        return None
+    return f"{found[1]}{found[3]}, {found[2]}{found[4]}", "The number of blocks comes first", ()
+
+
+def _without(name: str, first: str) -> Callable[[str, Sequence[str], Sequence[str]], _Found | None]:
+    """Leaves out a call of a function of that name."""
+    call = re.compile(rf"^(\s+)(?:ptx\.)?(?:{name})\(.*\)(;?){_COMMENT}")
+
+    def find(line: str, before: Sequence[str], behind: Sequence[str]) -> _Found | None:
+        found = call.match(line)
+        return (_nothing(found[1], found[2]), first, ("atomic",)) if found else None
+
+    return find
+
+
+def _nothing(indent: str, statement: str) -> str:
+    """What takes the place of a statement: nothing in CUDA C++, whose statements end in a semicolon."""
+    return "" if statement.endswith(";") else f"{indent}pass"
+
+
+KINDS: dict[str, Callable[[str, Sequence[str], Sequence[str]], _Found | None]] = {
+    "no_barrier": _no_barrier,
+    "no_warp_barrier": _no_warp_barrier,
+    "one_too_far": _one_too_far,
+    "swapped": _swapped,
+    "not_started": _not_started,
+    "not_atomic": _not_atomic,
+    "thread_for_grid": _thread_for_grid,
+    "rounded_down": _rounded_down,
+    "launch_swapped": _launch_swapped,
+    **{kind: _without(name, first) for kind, (name, first) in _CALLS.items()},
+}
+
+
+def all_slips() -> Iterator[Slip]:
     """Those of every solution of the labs that ask for kernels."""
-    for base in sorted(_SOLUTIONS.glob("*/*.py")):
-        yield from slips(base)
+    for base in sorted(SOLUTIONS.glob("*/*.py")):
+        if base.parent.name != "18_break_the_judge":
+            yield from slips(base)

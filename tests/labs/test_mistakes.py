@@ -17,7 +17,8 @@ from autograder.records.request import Request
 from autograder.records.status import Executor
 from autograder.spec.lab import find_any
 from corpus.mistakes.mistake import Mistake, mistakes
-from corpus.mistakes.slips import all_slips
+from corpus.mistakes.record_slips import RECORD_LABS, record_slips
+from corpus.mistakes.slips import KINDS, SOLUTIONS, all_slips
 from tests.labs.judging import skip_without_torch
 from tests.sampling import part_of
 from warplab.own_kernels.run import OwnCodeError, run_file
@@ -29,13 +30,18 @@ pytestmark = pytest.mark.processes
 EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
 SEED = 1
 SAMPLED = 12  # one in so many of the labs that take a second each is in `make test` too
+WITHOUT_KERNELS = {*RECORD_LABS, "18_break_the_judge"}
 ALL = [*mistakes()]
 GRADED = [
     pytest.param(m, id=m.identifier, marks=[pytest.mark.smoke] if number % SAMPLED == 0 and m.lab < "07" else [])
     for number, m in enumerate(m for m in ALL if m.lab)
 ]
-# One in so many of a lab and a kind; the small labs' solutions take two seconds each.
-SLIPS = part_of([m for m in all_slips() if m.lab < "07"], 4, lambda m: (m.lab, m.name.partition("_line")[0]))
+# One in so many of a lab and a kind. The small labs' solutions take two seconds each, those of the others up to twenty.
+SLIPS = [
+    *part_of([m for m in all_slips() if m.lab < "07"], 4, lambda m: (m.lab, m.kind)),
+    *part_of([m for m in all_slips() if m.lab >= "07"], 100, lambda m: (m.lab, m.kind)),
+]
+RECORDS = part_of([*record_slips()], 4, lambda m: (m.lab, m.name.partition("_line")[0]))
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +73,23 @@ def test_the_first_sentence_is_right_and_obeying_it_gains_points(
 def test_a_typical_slip_in_a_solution_loses_points_and_is_named_first(
     slip: Mistake, worker: Worker, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    report = graded(slip.lab, slip.text(), worker, tmp_path_factory.getbasetemp())
+    folder = tmp_path_factory.getbasetemp()
+    fixed = graded(slip.lab, slip.base.read_text(encoding="utf-8"), worker, folder)
+    report = graded(slip.lab, slip.text(), worker, folder)
     assert slip.objections(report.opening) == [], report.opening
-    assert report.score < report.max_score
+    assert report.score < fixed.score
+
+
+@pytest.mark.parametrize("slip", RECORDS, ids=lambda slip: slip.identifier)
+def test_a_typical_slip_in_a_function_of_records_costs_its_share_and_is_named_first(
+    slip: Mistake, worker: Worker, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    fixed = graded(slip.lab, slip.base.read_text(encoding="utf-8"), worker, folder)
+    skip_without_torch(fixed)
+    report = graded(slip.lab, slip.text(), worker, folder)
+    assert slip.objections(report.opening) == [], report.opening
+    assert 0 < report.score < fixed.score
 
 
 @pytest.mark.parametrize("mistake", [m for m in ALL if not m.lab], ids=lambda m: m.identifier)
@@ -90,10 +110,6 @@ def test_names_are_unique_and_lines_exist() -> None:
         mistake.expected()
     assert len(ALL) >= 150
     whole = [*all_slips()]
-    assert {slip.name.partition("_line")[0] for slip in whole} == {
-        "no_barrier",
-        "one_too_far",
-        "swapped",
-        "not_started",
-    }
-    assert len(whole) > 50
+    assert {slip.kind for slip in whole} == set(KINDS)
+    assert {slip.lab for slip in whole} == {path.parent.name for path in SOLUTIONS.glob("*/*.py")} - WITHOUT_KERNELS
+    assert len(whole) > 300 and len([*record_slips()]) > 40
