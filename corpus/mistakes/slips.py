@@ -74,6 +74,8 @@ def slips(base: Path) -> Iterator[Slip]:
     lines = base.read_text(encoding="utf-8").split("\n")
     for number, line in enumerate(lines, 1):
         for kind, find in KINDS.items():
+            if kind in _CALLS and base.parent.name < "07":
+                continue  # lab 05 calls them for rows so long that the emulator has none of them
             if found := find(line, lines[: number - 1], lines[number:]):
                 new, first, never = found
                 changed = "\n".join([*lines[: number - 1], new, *lines[number:]])

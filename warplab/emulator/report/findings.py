@@ -10,7 +10,9 @@ from warplab.emulator.core.state.bulk_layout import FORM_DIRECTION, TO_GLOBAL
 from warplab.emulator.core.state.layout import (
     ARRIVAL_SHIFT,
     CLUSTER_BARRIER,
+    COPY_ARRIVE,
     COPY_COMMIT,
+    COPY_WAIT_ALL,
     COPY_WAIT_GROUP,
     F_ADDRESS,
     F_BLOCK_X,
@@ -351,9 +353,13 @@ class Explainer:
             need += f": put {barrier} between the read and the write, or update it by {self.words.atomic}"
         elif line:
             between = self._between(*pcs)
-            need += f": put {barrier} {between}"
-            if between.startswith("after") and int(self.program.code[pcs[1], OP]) == OP_COPY:
-                need += f", or {self._copy_wait()}"  # a copy that no wait covers comes after the barrier
+            copied = int(self.program.code[pcs[1], OP]) == OP_COPY
+            if copied and not self._waits_for_copies():
+                need = f"and no thread waits for the copy: {self._copy_wait()}"
+            elif copied and between.startswith("after"):  # a copy that no wait covers comes after the barrier
+                need += f": put {barrier} {between}, or {self._copy_wait()}"
+            else:
+                need += f": put {barrier} {between}"
         return f"{verb} {place} that {f'{line} {other} in {who}' if line else f'{who} {other}'}, {need}."
 
     def _only_stores(self, pc: int) -> bool:
@@ -489,6 +495,9 @@ class Explainer:
         """Has the kernel such an instruction, whose first operand is `action`?"""
         code = self.program.code
         return bool(((code[:, OP] == operation) & (code[:, X0] == action)).any())
+
+    def _waits_for_copies(self) -> bool:
+        return any(self._has(OP_COPY_GROUP, action) for action in (COPY_WAIT_GROUP, COPY_WAIT_ALL, COPY_ARRIVE))
 
     def _copy_wait(self) -> str:
         """What the thread that started a copy with cp.async has to do about it."""
