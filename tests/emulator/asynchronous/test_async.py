@@ -170,6 +170,7 @@ def test_waiting_for_the_wrong_parity_is_a_deadlock() -> None:
     result = run("if (t == 0) init(full, 64); __syncthreads(); arrive(full); wait(full, 1); wait(full, 1); out[t] = 1;")
     assert kinds(result) == {FindingKind.DEADLOCK}
     assert "mbarrier" in result.findings[0].message and result.findings[0].line > 0
+    assert "or wait for the other parity" in result.findings[0].message
 
 
 def test_a_lane_waits_for_lanes_of_its_own_warp() -> None:

@@ -580,7 +580,15 @@ class Explainer:
             lacking.append(f"an expectation of {-bytes_} bytes that have come")
         what = " and ".join(lacking) or "nothing, but the parity that is waited for is of another phase"
         place = self.places.at(SPACE_SHARED, int(record[F_ADDRESS]), 8)
-        return f"waits for a phase of the mbarrier {place} that never ends: it lacks {what}."
+        if bytes_ < 0:
+            cure = f"a thread announce the bytes of its copies ({self.words.mbarrier_expect})"
+        elif bytes_ > 0:
+            cure = "it expect as many bytes as its copies bring"
+        elif arrivals:
+            cure = f"as many threads arrive there as {self.words.mbarrier_init} names, or wait for the other parity"
+        else:
+            cure = "it wait for the other parity"
+        return f"waits for a phase of the mbarrier {place} that never ends: it lacks {what}. Let {cure}."
 
     def _trap_sentence(self, record: np.ndarray) -> str:
         reason = int(record[F_EXTRA])

@@ -22,6 +22,7 @@ class Spelling:
     bulk_wait: str
     proxy_fence: str
     mbarrier_init: str
+    mbarrier_expect: str
     product_fence: str
     product_wait: str
     product_commit: str
@@ -39,6 +40,7 @@ _CUDA_CPP = Spelling(
     "cp.async.bulk.wait_group.read",
     "fence.proxy.async",
     "mbarrier.init",
+    "mbarrier.arrive.expect_tx",
     "wgmma.fence",
     "wgmma.wait_group",
     "wgmma.commit_group",
@@ -55,6 +57,7 @@ _NUMBA = Spelling(
     "ptx.bulk_wait(..., read=True)",
     "ptx.fence_proxy_async()",
     "ptx.mbarrier_init",
+    "ptx.mbarrier_arrive_expect_tx",
     "ptx.wgmma_fence()",
     "ptx.wgmma_wait",
     "ptx.wgmma_commit()",
