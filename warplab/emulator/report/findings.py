@@ -340,7 +340,7 @@ class Explainer:
                 "this thread has been told: the thread that started the copy has to wait for its bulk group "
                 f"({self.words.bulk_wait}) before it lets others write there."
             )
-        if any(int(self.program.code[pc, OP]) == OP_BULK for pc in pcs):
+        if any(int(self.program.code[pc, OP]) == OP_BULK and not self._is_store(pc) for pc in pcs):
             need = (
                 "and nothing orders the two: a copy may start only when all have read what it overwrites, and is read "
                 "when its mbarrier has been waited for"
