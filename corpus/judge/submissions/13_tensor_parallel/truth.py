@@ -14,14 +14,14 @@ MUTANTS = (
         "own_part_of_y",
         "a rank gives out its part of y",
         (Edit('    y = yield "all_reduce", hidden @ down\n', "    y = hidden @ down\n"),),
-        Cause(Part.CORRECTNESS, _WRONG, words="for y["),
+        Cause(Part.CORRECTNESS, _WRONG, words='ask for "all_reduce"'),
     ),
     Mutant(
         _SOURCE,
         "own_part_of_dx",
         "a rank returns its part of dx",
         (Edit('dx = yield "all_reduce", dhidden @ up.T', "dx = dhidden @ up.T"),),
-        Cause(Part.CORRECTNESS, _WRONG, words="for dx["),
+        Cause(Part.CORRECTNESS, _WRONG, words='ask for "all_reduce"'),
     ),
     Mutant(
         _SOURCE,
