@@ -114,7 +114,7 @@ def _no_barrier(line: str, before: Sequence[str], behind: Sequence[str]) -> _Fou
 
 def _no_warp_barrier(line: str, before: Sequence[str], behind: Sequence[str]) -> _Found | None:
     found = _WARP_BARRIER.match(line)
-    return (_nothing(found[1], found[2]), f"{found[2].rstrip(';')}", ("syncthreads", "atomic")) if found else None
+    return (_nothing(found[1], found[2]), f"{found[2].rstrip(';')}", ("syncthreads",)) if found else None
 
 
 def _one_too_far(line: str, before: Sequence[str], behind: Sequence[str]) -> _Found | None:
