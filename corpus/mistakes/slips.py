@@ -38,7 +38,7 @@ _CALLS = {
     "not_awaited": (r"(?:mbarrier_)?wait", "mbarrier"),
     "no_arrival": (r"mbarrier_arrive(?:_remote)?|arrive", "mbarrier"),
     "no_expectation": (r"mbarrier_arrive_expect_tx|arrive_expecting|expect", "mbarrier"),
-    "no_cluster_barrier": (r"cluster_(?:sync|arrive|wait)|sync_blocks", "cluster"),
+    "no_cluster_barrier": (r"cluster_(?:sync|arrive|wait)|sync_blocks", "barrier"),
     "no_wait_for_blocks": (r"wait_for_(?:all_blocks|inputs)", "nothing orders the two"),
 }
 # Their warps' barriers stand mostly before what all lanes execute together anyway.
