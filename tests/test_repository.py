@@ -228,6 +228,12 @@ def test_the_readme_names_both_commands() -> None:
     assert "    make grade " in text and "    make test " in text
 
 
+def test_the_readme_counts_chapters_and_labs() -> None:
+    chapters = len(list((ROOT / "notebooks").glob("[0-9]*.ipynb")))
+    labs = len(list((ROOT / "labs").glob("*/lab.toml")))
+    assert f"{chapters} notebooks and {labs} labs" in (ROOT / "README.md").read_text()
+
+
 def test_relative_links_in_documents_lead_somewhere() -> None:
     broken = []
     for document in [*ROOT.glob("*.md"), ROOT / "benchmarks" / "README.md", *(ROOT / "docs").glob("*.md")]:
