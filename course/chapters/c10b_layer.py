@@ -40,7 +40,7 @@ BOTH = "gate, up, SwiGLU, quantise"  # in one launch
 TILES = {
     "lab 11, 128 x 192": "128x192-one, 128x192-one",
     "lab 11, 128 x 256": "128x256-by2-half, 128x256-by2-half",
-    "128 x 256, SwiGLU behind": "wide",
+    "128 x 256, SwiGLU in the epilogue": "wide",
 }
 OTHERS = {
     "bf16": "ours in bf16",
@@ -206,7 +206,7 @@ def _chain_row(model: Model, here: int, tokens: int) -> tuple[str, ...] | None:
     cells = [
         f"{us:,.1f}, {us / sum(times.values()):.0%} ({least[kernel] / us:.0%})"
         if (us := times.get(kernel))
-        else "behind the product"
+        else "in the product"
         for kernel in KERNELS
     ]
     rate = measured("experts", "layer/chain", "rate", shape=shape)

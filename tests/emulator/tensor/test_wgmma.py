@@ -191,7 +191,7 @@ def test_without_a_wait_sums_are_old_and_it_is_found() -> None:
 
 def test_products_that_are_not_committed_are_not_waited_for() -> None:
     result, _, _ = small("{fence}\n{one}\nwgmma.wait_group.sync.aligned 0;")
-    assert "put wgmma.commit_group behind the products" in result.findings[0].message
+    assert "put wgmma.commit_group after the products" in result.findings[0].message
 
 
 def test_waiting_for_all_but_the_youngest_group() -> None:

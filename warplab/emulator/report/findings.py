@@ -488,8 +488,8 @@ class Explainer:
         if not self._has(OP_WGMMA_GROUP, WGMMA_WAIT):
             return f"put {wait} before"
         if not self._has(OP_WGMMA_GROUP, WGMMA_COMMIT):
-            return f"put {commit} behind the products, because {wait} waits for committed ones only"
-        return f"put {wait} before, with fewer groups left in flight, or {commit} behind the products"
+            return f"put {commit} after the products, because {wait} waits for committed ones only"
+        return f"put {wait} before, with fewer groups left in flight, or {commit} after the products"
 
     def _has(self, operation: int, action: int) -> bool:
         """Has the kernel such an instruction, whose first operand is `action`?"""
