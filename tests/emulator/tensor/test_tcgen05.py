@@ -434,6 +434,21 @@ def test_a_block_that_ends_too_early() -> None:
     assert run(text + COMMIT + wait(), tile).findings == ()
 
 
+def test_columns_are_deallocated_behind_loads() -> None:
+    """Of the block's warps each has used what it loaded; without the barrier nobody knows so."""
+    body = fill(1) + load(1) + put(1)
+    assert run(body).findings == ()
+    findings = run(body, end=END.removeprefix(BARRIER)).findings
+    assert {f.kind for f in findings} <= {RACE, OUT} and findings
+
+
+def test_a_missing_fence_is_told_once() -> None:
+    tile, text, _ = small()
+    loads = "".join(f"    add.u32 %r9, %own, {at};\n{load(1, address='%r9')}" for at in range(16))
+    (found,) = run(text + COMMIT + wait() + loads, tile).findings
+    assert (found.kind, found.count) == (RACE, 4 * 16)
+
+
 def test_sums_that_go_on_from_nothing() -> None:
     tile, text, _ = small()
     kind, message = finding(run(text.replace("%p4, 0, 0", "%p4, 1, 0") + DONE, tile))

@@ -80,7 +80,7 @@ X_FIELDS = 10
 T_AFTER = T_CELLS + HALVES * COLUMNS * X_FIELDS // 2  # see order.py: rows of int32, two for each warp of the block
 
 BY_LOAD, BY_STORE, BY_PRODUCT, BY_OPERAND, BY_COPY, BY_FREEING = range(1, 7)
-NEVER = 1 << 30  # the clock of an access that its warp has not waited for
+BY_PENDING = 16  # beside these: the warp has not waited for its access
 
 # Why a fault: F_EXTRA
 PLACE_LANES, PLACE_BEYOND, PLACE_FREED, PLACE_ADDRESSES = range(4)

@@ -8,7 +8,8 @@ first. (PTX ISA, "Memory Consistency Model for 5th generation of TensorCore oper
 Vector clocks (see shadow.py) have two further parts for this: up to which clock of each warp a fence::before has come,
 and up to which its operations are known to be done. Synchronisation passes both on. What fence::after makes of them, a
 row for each warp, is its own. Two operations of the tensor core by one thread are in order, but for one that reads as
-A what the other makes; the ISA promises less: it leaves open a copy behind a product.
+A what the other makes; the ISA promises less: it leaves open a copy behind a product. Columns may be deallocated behind
+a load that its warp has not waited for, as CUTLASS does: what has used its registers has waited.
 """
 
 from __future__ import annotations
@@ -18,12 +19,20 @@ import numpy as np
 from warplab.emulator.core.memory.clocks import clock_of, mbarrier_clocks, own_clock, pass_moment
 from warplab.emulator.core.state.faults import compiled, report
 from warplab.emulator.core.state.layout import (
+    F_COUNT,
+    F_EXTRA,
+    F_FIELDS,
+    F_KIND,
+    F_OTHER,
     FAULT_TENSOR_ORDER,
     FAULT_TENSOR_UNWRITTEN,
     M_CLOCK_COLUMNS,
     M_CLOCKS,
     M_CLUSTER_WARPS,
+    M_FINDING_COUNT,
+    M_FINDINGS,
     M_FIRST_WARP,
+    M_PEERS,
     M_SHARED_SHADOW,
     M_TENSOR,
 )
@@ -32,11 +41,11 @@ from warplab.emulator.core.state.tensor_layout import (
     BY_FREEING,
     BY_LOAD,
     BY_OPERAND,
+    BY_PENDING,
     BY_PRODUCT,
     BY_STORE,
     COLUMNS,
     HALVES,
-    NEVER,
     ORDER_AFTER,
     ORDER_BEFORE,
     ORDER_COMMIT,
@@ -147,9 +156,9 @@ def _hazard(m, warp, author, clock, kind, mine):
     other, me = author - 1, get(m, M_FIRST_WARP) + warp
     if author == 0:
         return np.int64(0)
-    if kind in (BY_LOAD, BY_STORE):
-        if clock == NEVER:
-            return np.int64(ORDER_WAIT_LOAD if kind == BY_LOAD else ORDER_WAIT_STORE)
+    if kind & BY_PENDING and not (kind & BY_LOAD and mine == BY_FREEING):
+        return np.int64(ORDER_WAIT_LOAD if kind & BY_LOAD else ORDER_WAIT_STORE)
+    if kind & ~BY_PENDING in (BY_LOAD, BY_STORE):
         if other == me:
             return np.int64(0)
     else:
@@ -173,6 +182,18 @@ def _hazard(m, warp, author, clock, kind, mine):
 
 
 @compiled
+def _is_known(m, other, extra):
+    """Is it reported that accesses behind this earlier one lack the same? An unrolled loop has hundreds of them."""
+    for index in range(get(get(m, M_PEERS), M_FINDING_COUNT)):
+        known = get(m, M_FINDINGS) + index * F_FIELDS * 8
+        same = get(known, F_KIND) == FAULT_TENSOR_ORDER and get(known, F_EXTRA) == extra
+        if same and get(known, F_OTHER) == other:
+            increase(known, F_COUNT, 1)
+            return True
+    return False
+
+
+@compiled
 def _check(m, warp, cell, mine, writes, address, pc, lane):
     """Report what is missing before an access to a cell; True if there was something."""
     author, clock = np.int64(load_i32(cell + 4 * X_WRITER)), np.int64(load_i32(cell + 4 * X_WRITE_CLOCK))
@@ -185,6 +206,8 @@ def _check(m, warp, cell, mine, writes, address, pc, lane):
     if hazard == 0:
         return False
     extra = hazard | (ORDER_FREEING if mine == BY_FREEING else 0)
+    if _is_known(m, other, extra):
+        return True
     report(m, FAULT_TENSOR_ORDER, pc, warp, lane, address, earlier, writes, other, 0, extra)
     return True
 
@@ -197,7 +220,8 @@ def read_cells(m, owner, warp, halves, address, column, count, kind, pc, lane):
     """
     if get(m, M_SHARED_SHADOW) == 0:
         return
-    me, clock = get(m, M_FIRST_WARP) + warp, NEVER if kind == BY_LOAD else own_clock(m, warp)
+    me, clock = get(m, M_FIRST_WARP) + warp, own_clock(m, warp)
+    noted = kind | BY_PENDING if kind == BY_LOAD else kind
     quiet = False
     for half in range(HALVES):
         if halves >> half & 1:
@@ -210,7 +234,7 @@ def read_cells(m, owner, warp, halves, address, column, count, kind, pc, lane):
                 store_i32(cell + 4 * X_READER, np.int32(me + 1))
                 store_i32(cell + 4 * X_READ_CLOCK, np.int32(clock))
                 store_i32(cell + 4 * X_READ_PC, np.int32(pc))
-                store_i32(cell + 4 * X_READ_KIND, np.int32(kind))
+                store_i32(cell + 4 * X_READ_KIND, np.int32(noted))
     if kind == BY_LOAD:
         _note_pending(m, warp, 0, halves, column, count)
 
@@ -231,7 +255,8 @@ def write_cells(m, owner, warp, halves, address, column, count, kind, pc, lane):
     """Check and note that `count` columns of some halves (a mask) are written by a warp."""
     if get(m, M_SHARED_SHADOW) == 0:
         return
-    me, clock = get(m, M_FIRST_WARP) + warp, NEVER if kind == BY_STORE else own_clock(m, warp)
+    me, clock = get(m, M_FIRST_WARP) + warp, own_clock(m, warp)
+    noted = kind | BY_PENDING if kind == BY_STORE else kind
     quiet = False
     for half in range(HALVES):
         if halves >> half & 1:
@@ -242,7 +267,7 @@ def write_cells(m, owner, warp, halves, address, column, count, kind, pc, lane):
                 store_i32(cell + 4 * X_WRITER, np.int32(me + 1))
                 store_i32(cell + 4 * X_WRITE_CLOCK, np.int32(clock))
                 store_i32(cell + 4 * X_WRITE_PC, np.int32(pc))
-                store_i32(cell + 4 * X_WRITE_KIND, np.int32(kind))
+                store_i32(cell + 4 * X_WRITE_KIND, np.int32(noted))
                 store_i32(cell + 4 * X_READER, np.int32(0))
     if kind == BY_STORE:
         _note_pending(m, warp, 1, halves, column, count)
@@ -287,7 +312,9 @@ def _note_pending(m, warp, writes, halves, column, count):
 def _finish(m, warp, writes):
     pending, kept = _pending(m, warp), np.int64(0)
     me, clock = get(m, M_FIRST_WARP) + warp, np.int32(own_clock(m, warp))
-    author_at, clock_at = (X_WRITER, X_WRITE_CLOCK) if writes else (X_READER, X_READ_CLOCK)
+    author_at, clock_at, kind_at = X_READER, X_READ_CLOCK, X_READ_KIND
+    if writes:
+        author_at, clock_at, kind_at = X_WRITER, X_WRITE_CLOCK, X_WRITE_KIND
     for index in range(get(pending, 0)):
         entry = pending + 8 * (1 + index * P_FIELDS)
         if get(entry, P_WRITES) != writes:
@@ -300,8 +327,10 @@ def _finish(m, warp, writes):
             if get(entry, P_HALVES) >> half & 1:
                 for at in range(get(entry, P_COLUMN), get(entry, P_COLUMN) + get(entry, P_COLUMNS)):
                     cell = _cell(m, half, at)
-                    if load_i32(cell + 4 * author_at) == me + 1 and load_i32(cell + 4 * clock_at) == NEVER:
+                    kind = load_i32(cell + 4 * kind_at)
+                    if load_i32(cell + 4 * author_at) == me + 1 and kind & BY_PENDING:
                         store_i32(cell + 4 * clock_at, clock)
+                        store_i32(cell + 4 * kind_at, np.int32(kind & ~BY_PENDING))
     put(pending, 0, kept)
 
 
