@@ -93,8 +93,8 @@ TILE, TILE_BYTES = 128, 2 * 128 * 64 * 2
 
 def gemm_plan(source: str, m: int, n: int, k: int) -> Plan:
     """A plan of C [m, n] = A [m, k] B [n, k]^T; all multiples of the tile."""
-    arrays = {"a": np.zeros((m, k), np.float16), "b": np.zeros((n, k), np.float16), "c": np.zeros((m, n), np.float32)}
-    buffers = {name: buffer(name, np.asarray(x), Role.OUTPUT if name == "c" else Role.INPUT) for name, x in arrays.items()}
+    arrays = operands(m, n, k) | {"c": np.zeros((m, n), np.float32)}
+    buffers = {name: buffer(name, x, Role.OUTPUT if name == "c" else Role.INPUT) for name, x in arrays.items()}
     arguments = (*(Pointer(name, 0, name) for name in arrays), Value("int32", n), Value("int32", k))
     ptx = compile_cuda(source, "compute_100a")
     return plan_of(ptx, "gemm", buffers, arguments, (n // TILE, m // TILE), (128,), TILE_BYTES, source)
