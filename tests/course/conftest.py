@@ -28,7 +28,7 @@ def readable_figures(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for picture in made:
         shown = [text for text in picture.findobj(Text) if text.get_visible() and text.get_text().strip()]
         scale = min(1.0, PAGE / (72 * picture.get_size_inches()[0]))
-        small = {text.get_text(): text.get_size() * scale for text in shown if text.get_size() * scale < LEAST}
+        small = {text.get_text(): text.get_fontsize() * scale for text in shown if text.get_fontsize() * scale < LEAST}
         assert small == {}, "type below 9 points on a page of 800 pixels"
         assert not shown or len(repr(picture)) > len("Figure: ."), (
             "a figure without words for a reader who cannot see it"
