@@ -486,6 +486,26 @@ def test_other_targets_have_no_tensor_memory(target: str) -> None:
     assert kind is FindingKind.UNSUPPORTED and "needs sm_100, which has tcgen05.alloc.cta_group::1" in message
 
 
+FORMS_OF_TARGETS = {
+    "kind::i8": product(instruction_descriptor(128, 16, 2), 1, 1, kind="i8"),
+    "scale-input-d": product(instruction_descriptor(128, 16), 1, 1, True, scale=2),
+    ".scale_vec::1X": product(0, 1, 1, False, "mxf8f6f4.block_scale.scale_vec::1X", "[%t], [%t], "),
+    "": product(0, 1, 1, False, "mxf8f6f4.block_scale.block32", "[%t], [%t], "),
+}
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("target", ["sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_110a", "sm_110f"])
+def test_the_emulator_takes_what_ptxas_takes_for_a_target(target: str) -> None:
+    for what, body in FORMS_OF_TARGETS.items():
+        taken = bool(assembler.run(kernel(body, target=target), target, 60).image)
+        if taken:
+            assert all(f.kind is not FindingKind.UNSUPPORTED for f in run(body, target=target).findings)
+            continue
+        with pytest.raises(PlanError, match=rf"uses {what} of tcgen05.mma, which is not part of the target {target}"):
+            run(body, target=target)
+
+
 @pytest.mark.processes
 def test_ptxas_takes_what_these_tests_run() -> None:
     _, text, _ = small()

@@ -54,6 +54,7 @@ from warplab.errors import PlanError
 from warplab.isa.syntax import Address, Group, Immediate, Instruction, Operand
 
 _TARGETS = ("sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_110a", "sm_110f")
+_DIVIDES = ("sm_100a", "sm_100f", "sm_103a", "sm_103f")  # those that divide D
 _SHAPES = {  # with the registers of .x1
     "32x32b": (SHAPE_32X32B, 1),
     "16x64b": (SHAPE_16X64B, 1),
@@ -83,11 +84,13 @@ _GROUPS = ("cta_group__1", "cta_group__2")
 _LARGEST_SHIFT = 15
 
 
-def _need_target(lowering: Lowering, instruction: Instruction) -> None:
-    if lowering.module.target not in _TARGETS:
+def _need_target(
+    lowering: Lowering, instruction: Instruction, what: str = "tcgen05", targets: tuple[str, ...] = _TARGETS
+) -> None:
+    if lowering.module.target not in targets:
         where = f"Line {instruction.line}" if instruction.line else f"Kernel {lowering.calls[0]}"
         raise PlanError(
-            f"{where} uses tcgen05, which is not part of the target {lowering.module.target}: compile for sm_100a."
+            f"{where} uses {what}, which is not part of the target {lowering.module.target}: compile for sm_100a."
         )
 
 
@@ -258,6 +261,11 @@ def product(lowering: Lowering, instruction: Instruction, parts: list[str]) -> N
     _need_target(lowering, instruction)
     kind, scales = _form(parts)
     pair = _is_pair(parts)
+    if kind == "i8":
+        _need_target(lowering, instruction, "kind::i8 of tcgen05.mma", ("sm_100a", "sm_110a"))
+    if named := [p for p in parts if p.startswith("scale_vec")]:
+        what = f".{named[0].replace('__', '::')} of tcgen05.mma"
+        _need_target(lowering, instruction, what, tuple(t for t in _TARGETS if t.endswith("a")))
     d, a, b, descriptor, *rest = instruction.operands
     form = (_KINDS | _SCALED_KINDS)[kind] << FORM_KIND_SHIFT | scales << FORM_SCALES_SHIFT
     form |= FORM_PAIR if pair else 0
@@ -272,6 +280,8 @@ def product(lowering: Lowering, instruction: Instruction, parts: list[str]) -> N
         if len(lanes) != (8 if pair else 4):
             raise Unsupported
     shift = _number(rest.pop()) if len(rest) == 2 else 0
+    if shift:
+        _need_target(lowering, instruction, "scale-input-d of tcgen05.mma", _DIVIDES)
     if len(rest) != 1 or not 0 <= shift <= _LARGEST_SHIFT or shift and kind not in ("f16", "tf32"):
         raise Unsupported
     if isinstance(a, Address):
