@@ -17,6 +17,7 @@ pytestmark = pytest.mark.processes
 
 PICTURES = CHECKOUT / "build" / "screenshots"
 WAIT = 120_000  # ms, for a kernel or a first check on a busy machine
+sync_api.expect.set_options(timeout=WAIT)
 FILE = "labs/03_transpose/submission.py"
 FAULTY = """\
 from numba import cuda
