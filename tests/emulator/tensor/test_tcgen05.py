@@ -486,6 +486,48 @@ def test_other_targets_have_no_tensor_memory(target: str) -> None:
     assert kind is FindingKind.UNSUPPORTED and "needs sm_100, which has tcgen05.alloc.cta_group::1" in message
 
 
+def random_address(rng: np.random.Generator) -> int:
+    lane, column = rng.choice([0] * 12 + [16, 96, 127, 5000]), rng.choice([0] * 8 + [64, 128, 250, 511, 512, 60000])
+    return int(lane) << 16 | int(column)
+
+
+def random_descriptor(rng: np.random.Generator) -> int:
+    """Mostly well formed, with offsets that lead anywhere."""
+    start, leading, stride = (int(n) for n in rng.integers(0, 2048, 3))
+    swizzle, base = int(rng.choice([0, 2, 4, 6] * 4 + [1, 7])), int(rng.integers(0, 8))
+    return start | leading << 16 | stride << 32 | int(rng.random() < 0.95) << 46 | base << 49 | swizzle << 61
+
+
+def random_product(rng: np.random.Generator) -> str:
+    kind, codes = [("f16", (0, 1)), ("tf32", (2,)), ("f8f6f4", (0, 1, 3, 4, 5)), ("i8", (0, 1)), ("mxf8f6f4", (0, 5)),
+                   ("mxf4", (1,))][rng.integers(6)]  # fmt: skip
+    scaled = kind.startswith("mx")
+    d = 0 if scaled else {"i8": 2}.get(kind, int(rng.integers(0, 2)))
+    transposed = (bool(rng.random() < 0.2), bool(rng.random() < 0.2))
+    m, n = (128 if scaled else int(rng.choice([64, 128, 256]))), 8 * int(rng.integers(1, 33))
+    descriptor = instruction_descriptor(m, n, d, *(int(c) for c in rng.choice(codes, 2)), transposed, scaled << 23)
+    places = "".join(f"    mov.b32 %r{r}, {random_address(rng):#x};\n" for r in (11, 12, 13, 14))
+    a = "%r11" if rng.random() < 0.3 else random_descriptor(rng)
+    name, rest = (f"{kind}.block_scale", "[%r13], [%r14], ") if scaled else (kind, "")
+    masks = () if scaled or rng.random() < 0.7 else tuple(int(n) for n in rng.integers(0, 2**32, 4))
+    return places + product(
+        descriptor, random_descriptor(rng), a, bool(rng.random() < 0.5), name, rest, "%r12", masks=masks
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_operands_that_lead_anywhere_are_findings(seed: int) -> None:
+    """And never an access to memory of the emulator's own."""
+    rng = np.random.default_rng(seed)
+    made = 0
+    for _ in range(60):
+        body = "".join(random_product(rng) for _ in range(3))
+        body += f"    mov.b32 %r11, {random_address(rng):#x};\n" + copy("128x256b", random_descriptor(rng), "%r11")
+        body += DONE + load(8, "16x256b.x2", "%r11")
+        made += run(body, np.zeros(8192, np.uint8)).total.tensor_instructions
+    assert made > 8  # the others are refused
+
+
 FORMS_OF_TARGETS = {
     "kind::i8": product(instruction_descriptor(128, 16, 2), 1, 1, kind="i8"),
     "scale-input-d": product(instruction_descriptor(128, 16), 1, 1, True, scale=2),
