@@ -148,7 +148,7 @@ def table_of_algorithms() -> Markdown:
     trees = pipeline(ALL_REDUCE, Algorithm.PIPELINED_TREE, 8)
     best = {size: trees.best_pieces(size, alpha, port) for size in (KB, MB, GB)}
     times = (f"{spoken(trees.time(size, alpha, port, pieces))} in {pieces}" for size, pieces in best.items())
-    rows.append(("two trees, in pieces", "6 and one a piece more", f"{trees.volume:.3f}", *times))
+    rows.append(("two trees, in pieces", "6, one more per further piece", f"{trees.volume:.3f}", *times))
     fewest = least(ALL_REDUCE, 8)
     rows.append(("*bounds*", int(fewest.messages), f"{fewest.volume:.3f}", "", "", ""))
     heads = ["all-reduce of 8 GPUs", "messages in a row", "through a port, × size", "1 kB", "1 MB", "1 GB"]
