@@ -63,6 +63,11 @@ class _Student:
     owned: list[tuple[Owned, Entry]] = field(default_factory=list)
     at: dict[str, str] = field(default_factory=dict)  # the latest time by lab, empty for that of all
 
+    @property
+    def identity(self) -> Identity:
+        """The student, with the fullest of the names that the download gives."""
+        return max((*(owned.who for owned, _ in self.owned), self.about), key=lambda one: len(one.name))
+
     def came(self, lab: str, at: str) -> None:
         self.at[lab] = max(self.at.get(lab, ""), at)
 
@@ -88,19 +93,21 @@ def read_class(place: Path, lab: str | None = None, reader: Here | None = None) 
                 one, more = _of_student(student, lab, known, reader)
                 found.handed_in.extend(one)
                 found.fates.extend(more)
-            else:
-                found.handed_in.append(_without_files(who, student, lab))
+            found.handed_in.extend(_without_files(who, student, lab))
         found.fates.extend(_passed_over(download, entries))
     found.handed_in.sort(key=lambda one: (one.student, one.lab))
     found.warnings.extend(_alike(found.handed_in))
     return found
 
 
-def _without_files(who: str, student: _Student, asked: str | None) -> HandedIn:
-    """The row of a student whom the download names, and who has no file in it."""
-    name, members = student.about.name, student.about.members
-    lab = asked or next(iter(student.at), "")
-    return HandedIn(who, lab, "", b"", f"The download has no file of {who}.", name, members, student.at.get(lab, ""))
+def _without_files(who: str, student: _Student, asked: str | None) -> list[HandedIn]:
+    """The rows of a student whom the download names for a lab, and who has no file there."""
+    there = {owned.rest.parts[0] for owned, _ in student.owned}
+    labs = {lab for lab in student.at if lab and asked in (None, lab)} - there
+    if not student.owned and not labs:
+        labs = {asked or ""}
+    words, one = f"The download has no file of {who}.", student.identity
+    return [HandedIn(who, lab, "", b"", words, one.name, one.members, student.at.get(lab, "")) for lab in sorted(labs)]
 
 
 def _passed_over(download: Download, entries: Sequence[Entry]) -> list[Fate]:
@@ -228,6 +235,7 @@ def _students(
         for folder, who in identities.items():
             if folder not in there:
                 students.setdefault(who.id, _Student(who)).came(front if front in known else "", _at(people[folder]))
+                told.fates.append(Fate(who.id, str(PurePosixPath(front) / folder), False, "has no file in the export"))
         named = bool(people) or any(_is_platforms(entry.path.parts) for entry in inner)
         by_folder = (any(map(_EXPORT.fullmatch, roots)) or (not front and len(parts) > 1)) and not any(
             len(entry.path.parts) == 1 and largest(entry.path.name) and not is_archive(entry.path.name)
@@ -305,7 +313,7 @@ def _gradescope(
 def _of_student(
     student: _Student, asked: str | None, known: Sequence[str], reader: Here
 ) -> tuple[list[HandedIn], list[Fate]]:
-    who = max((owned.who for owned, _ in student.owned), key=lambda one: len(one.name))
+    who = student.identity
     kinds = sorted({owned.kind for owned, _ in student.owned})
     at = student.at.get(asked or "", student.at.get("", ""))
     files = [(owned.rest, entry) for owned, entry in student.owned]

@@ -292,6 +292,21 @@ def test_somebody_who_is_named_without_a_file_has_a_row(tmp_path: Path) -> None:
     assert rows["bob"].content == b"# bob"
 
 
+def test_somebody_without_a_file_for_one_of_several_labs_has_a_row_for_it(tmp_path: Path) -> None:
+    export = {path.removeprefix("assignment_7_export/"): content for path, content in gradescope().files.items()}
+    files = {f"{lab}/{path}": content for lab in (LAB, OTHER) for path, content in export.items()}
+    del files[f"{OTHER}/submission_11/submission.py"]
+    found = read_class(Tree(files, {}).write(tmp_path / "two"))
+    rows = {one.lab: one for one in found.handed_in if one.student == "ada@x.edu"}
+    assert rows[LAB].content and not rows[LAB].problem
+    assert (rows[OTHER].content, rows[OTHER].problem) == (b"", "The download has no file of ada@x.edu.")
+    assert f"{OTHER}/submission_11" in {fate.path for fate in found.fates if not fate.read}
+    for place in [path for path in files if "/submission_11/" in path]:
+        del files[place]
+    found = read_class(Tree(files, {}).write(tmp_path / "neither"))
+    assert sorted(one.lab for one in found.handed_in if one.student == "ada@x.edu") == sorted([LAB, OTHER])
+
+
 def test_students_of_gradescope_without_metadata_are_called_by_folders_and_that_is_said(tmp_path: Path) -> None:
     files = {
         name: content
