@@ -20,6 +20,10 @@ _BLOCK = re.compile(r"\bblockIdx\b|cuda\.grid\(|this_grid|\bclusterid\b|\bctaid\
 _OWN_INDEX = re.compile(
     r"^\s+(?:(?:unsigned |const )*(?:int|unsigned) )?\w+ = (?:cuda\.)?threadIdx\.x;?\s*(?:#.*|//.*)?$"
 )
+_CALLED = re.compile(r"\b(\w+)\(")
+_ONE = re.compile(r"^[ \t]*(\w+) = \(?1(?:, 1)*,?\)?[ \t]*(?:#.*)?$", re.MULTILINE)
+_LAUNCH = re.compile(r"\b(\w+)(?:[\"']\))?[\[(]\(?(\w+)")
+_GOTTEN = re.compile(r"^[ \t]*(\w+) = .*\([\"'](\w+)[\"']\)", re.MULTILINE)
 _PRINTS = re.compile(r"^\s*(?:if\b.*[:)]\s*)?(printf?)\s*\(")
 _UNOPTIMISED = re.compile(r"@cuda\.jit\(.*(?:\bopt\s*=\s*False|\bdebug\s*=\s*True)")
 _ARRAY_OF = re.compile(
@@ -61,14 +65,16 @@ def same_in_every_block(lines: Sequence[str], correctness: PartResult, finding: 
     """A kernel of several blocks whose indices come from threadIdx alone, where elements or an order are missing."""
     unwritten = {c.first_wrong.output for c in correctness.cases if c.first_wrong and c.first_wrong.unwritten}
     between_blocks = finding is not None and finding.extent in (Extent.GRID, Extent.LAUNCH)
-    helpers = {name for name, start, end in _functions(lines) if _BLOCK.search("\n".join(lines[start:end]))}
-    for name, start, end in _functions(lines):
+    functions = _functions(lines)
+    helpers = {name for name, start, end in functions if _BLOCK.search("\n".join(lines[start:end]))}
+    others = helpers | _of_one_block("\n".join(lines))
+    for name, start, end in functions:
         body = "\n".join(lines[start:end])
         number = next((at for at in range(start, end) if _OWN_INDEX.search(lines[at])), None)
-        if number is None or name in helpers or any(re.search(rf"\b{one}\(", body) for one in helpers):
+        if number is None or name in others or not helpers.isdisjoint(_CALLED.findall(body)):
             continue
-        if re.search(rf"\b{name}(?:\[1,|\(\(1,)", "\n".join(lines)):
-            continue  # it has one block
+        if not _is_kernel(lines, start):
+            continue
         stores = any(re.search(rf"\b{output}\[", body) for output in unwritten)
         if stores or finding is None or between_blocks and start < finding.line <= end:
             index = "cuda.grid(1)" if "cuda." in lines[number] else "blockIdx.x * blockDim.x + threadIdx.x"
@@ -77,6 +83,20 @@ def same_in_every_block(lines: Sequence[str], correctness: PartResult, finding: 
                 f"use {index}."
             )
     return ""
+
+
+def _is_kernel(lines: Sequence[str], start: int) -> bool:
+    """Whether the function that begins there is launched. One for the device may be given its block's place."""
+    first = next((at for at in range(start - 1, -1, -1) if not lines[at].startswith((" ", ")", "#"))), start)
+    decorator = "".join(lines[first:start]).replace(" ", "")
+    return "__device__" not in lines[start] and "device=True" not in decorator
+
+
+def _of_one_block(text: str) -> set[str]:
+    """The kernels that some launch gives one block, as a number or by a name that the text gives one."""
+    ones = {"1", *_ONE.findall(text)}
+    found = {name for name, blocks in _LAUNCH.findall(text) if blocks in ones}
+    return found | {kernel for name, kernel in _GOTTEN.findall(text) if name in found}
 
 
 def _functions(lines: Sequence[str]) -> list[tuple[str, int, int]]:

@@ -67,6 +67,31 @@ def test_an_index_with_the_block_or_of_one_block_is_left_alone() -> None:
         assert same_in_every_block(text.split("\n"), wrong(True), None) == "", text
 
 
+def test_a_function_for_the_device_and_a_named_number_of_blocks_are_left_alone() -> None:
+    numba = NUMBA.format(index="cuda.threadIdx.x", blocks="blocks")
+    cuda = CUDA.format(index="threadIdx.x")
+    launch = 'last = module.get_function("one")\nlast((1,), (256,), (x, out, n))\n'
+    texts = [
+        numba.replace("@cuda.jit", "@cuda.jit(device=True)"),
+        numba.replace("@cuda.jit", "@cuda.jit(\n    inline=True,\n    device = True,\n)"),
+        numba.replace("    one[", "    blocks = 1  # for all\n    one["),
+        numba.replace("one[blocks", "one[(1, 1)"),
+        cuda.replace('extern "C" __global__', "__device__"),
+        cuda + launch,
+        cuda + 'module.get_function("one")((1,), (256,), (x, out, n))\n',
+    ]
+    for text in texts:
+        assert same_in_every_block(text.split("\n"), wrong(True), None) == "", text
+    several = cuda + launch.replace("(1,)", "(blocks,)")
+    assert same_in_every_block(several.split("\n"), wrong(True), None).startswith("Line 3: ")
+
+
+def test_many_functions_are_looked_through_once() -> None:
+    helpers = "".join(f"def help{n}():\n    blockIdx.x\n" for n in range(8000))
+    kernels = "".join(f"def kernel{n}():\n    i = threadIdx.x\n    help7999()\n" for n in range(8000))
+    assert same_in_every_block((helpers + kernels).split("\n"), wrong(True), None) == ""
+
+
 def test_a_race_inside_a_block_has_another_cause() -> None:
     text = NUMBA.format(index="cuda.threadIdx.x", blocks="blocks")
     assert same_in_every_block(text.split("\n"), wrong(False), finding(Extent.SHARED)) == ""
