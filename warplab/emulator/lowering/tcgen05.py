@@ -247,7 +247,7 @@ def _form(parts: list[str]) -> tuple[str, int]:
     modifiers = [p for p in parts[4:] if p not in _COLLECTORS]
     if kind in _KINDS and not modifiers:
         return kind, 0
-    if kind in _SCALED and modifiers[:1] == ["block_scale"] and not _is_pair(parts):
+    if kind in _SCALED and modifiers[:1] == ["block_scale"]:
         named = _SCALED[kind]
         scales = named.get(".".join(modifiers[1:]), 0)
         if scales:

@@ -26,9 +26,11 @@ from warplab.emulator.core.state.layout import (
     C_PRODUCTS,
     C_REQUESTS,
     FAULT_TENSOR_RULE,
+    FAULT_UNSUPPORTED,
     M_COUNTS,
+    M_STOP,
 )
-from warplab.emulator.core.state.raw import get, increase, load_u32, store_u32
+from warplab.emulator.core.state.raw import get, increase, load_u32, put, store_u32
 from warplab.emulator.core.state.tensor_layout import (
     BY_OPERAND,
     BY_PRODUCT,
@@ -241,15 +243,16 @@ def _broken_rule(operation):
 
 
 @compiled
-def _read_scales(m, warp, operation, pc, lane):
+def _read_scales(m, owner, warp, operation, pc, lane):
     """Check and note that the scales are read; False if they are not all allocated."""
     descriptor = get(operation, O_DESCRIPTOR)
     for of_b in range(2):
         address = scale_address(operation, of_b)
-        count = ((_n(descriptor) if of_b else _m(descriptor)) + 31) // 32
-        if not allocated(m, m, address, count, 0, pc, warp, lane):
+        rows = _n(descriptor) if of_b else _m(descriptor) // blocks_of(get(operation, O_FORM))
+        count = (rows + 31) // 32
+        if not allocated(m, owner, address, count, 0, pc, warp, lane):
             return False
-        read_cells(m, m, warp, np.int64(0xFF), address, column_of(address), count, BY_OPERAND, pc, lane)
+        read_cells(m, owner, warp, np.int64(0xFF), address, column_of(address), count, BY_OPERAND, pc, lane)
     return True
 
 
@@ -278,7 +281,7 @@ def _accept_part(m, owner, operation):
     else:
         start_reading(m, owner, warp, a, _bits(descriptor, 15, 1), element, rows, _K_BYTES, pc, lane)
     start_reading(m, owner, warp, b, _bits(descriptor, 16, 1), element, columns // blocks, _K_BYTES, pc, lane)
-    if scales_of(form) and not _read_scales(m, warp, operation, pc, lane):
+    if scales_of(form) and not _read_scales(m, owner, warp, operation, pc, lane):
         return False
     halves = halves_of(rows, folded, lane_of(d))
     if get(operation, O_KEEP):
@@ -297,6 +300,10 @@ def accept_product(m, operation):
         rule = np.int64(RULE_NO_PAIR)
     if rule >= 0:
         report(m, FAULT_TENSOR_RULE, pc, warp, lane, descriptor, kind, 0, -1, 0, rule)
+        return False
+    if scales_of(form) and _folded(form, descriptor):
+        report(m, FAULT_UNSUPPORTED, pc, warp, lane, 0, 0, 0, -1, 0, 0)
+        put(m, M_STOP, 1)
         return False
     for index in range(blocks_of(form)):
         if not _accept_part(m, block_of(m, form, index), operation):
@@ -467,7 +474,7 @@ def make_product(m, operation):
             if get(operation, O_KEEP):
                 _load_sums(owner, d, folded, part, operation, accumulator)
             if scaled:
-                multiply_scaled(m, operation, kind, a, b, d, a_kind, b_kind, _RULES[a_kind, b_kind, _D_F32])
+                multiply_scaled(owner, operation, kind, a, b, d, a_kind, b_kind, _RULES[a_kind, b_kind, _D_F32])
             elif kind == KIND_I8:
                 _multiply_integers(a, b, d, descriptor)
             else:

@@ -2,7 +2,8 @@
 
 Scales lie in tensor memory, a byte each: that of row r is in lane r % 32, r / 32 columns behind the address, and each
 warp's 32 lanes have all of them. A word holds four bytes; the instruction descriptor says at which one a row's scales
-begin. (PTX ISA, "Block Scaling"; CUTLASS, tmem_sf_frg.) The rows of D in a warp's lanes use what those lanes hold.
+begin. The rows of D in a warp's lanes use what those lanes hold. Each block of a pair has the scales of its rows of A
+and of all of B. (PTX ISA, "Block Scaling"; CUTLASS, tmem_sf_frg.)
 
 Sums as published, not measured by us (MMA-Sim): mxf8f6f4 as f8f6f4, with the exponents of the scales added. With four
 bits, 16 products are added exactly and scaled, and these sums and D are aligned to the largest exponent of two scales'
@@ -65,19 +66,19 @@ def _split(byte, exponents_alone):
 
 
 @compiled
-def _gather_scales(m, operation, of_b, warp, rows, significands, exponents):
+def _gather_scales(owner, operation, of_b, warp, rows, significands, exponents):
     """The scales [row, place] of some rows, as a warp's lanes hold them."""
     address, descriptor = scale_address(operation, of_b), get(operation, O_DESCRIPTOR)
     exponents_alone = (descriptor >> 23) & 1
     for row in range(rows):
         lane = warp * WARP_LANES + row % WARP_LANES
-        place = host_of(m, lane, column_of(address)) + row // WARP_LANES * WORD + scale_byte(descriptor, of_b)
+        place = host_of(owner, lane, column_of(address)) + row // WARP_LANES * WORD + scale_byte(descriptor, of_b)
         for i in range(exponents.shape[1]):
             significands[row, i], exponents[row, i] = _split(np.int64(load_u8(place + i)), exponents_alone)
 
 
 @compiled
-def multiply_scaled(m, operation, kind, a, b, d, a_kind, b_kind, rule):
+def multiply_scaled(owner, operation, kind, a, b, d, a_kind, b_kind, rule):
     """D = (A scales) (B scales) + D, in place."""
     rows, depth = a.shape
     columns, count = b.shape[0], scales_of(get(operation, O_FORM))
@@ -85,8 +86,8 @@ def multiply_scaled(m, operation, kind, a, b, d, a_kind, b_kind, rule):
     b_significands, b_exponents = np.empty((columns, count), np.int64), np.empty((columns, count), np.int64)
     for warp in range(rows // WARP_LANES):
         first = warp * WARP_LANES
-        _gather_scales(m, operation, 0, warp, rows, a_significands, a_exponents)
-        _gather_scales(m, operation, 1, warp, columns, b_significands, b_exponents)
+        _gather_scales(owner, operation, 0, warp, rows, a_significands, a_exponents)
+        _gather_scales(owner, operation, 1, warp, columns, b_significands, b_exponents)
         part = slice(first, first + WARP_LANES)
         if kind == KIND_MXF8F6F4:
             _multiply_bytes(a[part], b, d[part], a_kind, b_kind, a_exponents[part], b_exponents, rule)

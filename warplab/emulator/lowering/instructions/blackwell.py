@@ -105,6 +105,7 @@ ROWS = (
             (_MMA + ".kind::i8", f"[tmem] b64 b64 b32 {_LANES} pred"),
             ("tcgen05.mma.cta_group::2" + _KINDS, "[tmem] b64 b64 b32 8b32 pred"),
             ("tcgen05.mma.cta_group::2.kind::i8", "[tmem] [tmem] b64 b32 pred"),
+            ("tcgen05.mma.cta_group::2{.kind::mxf8f6f4,.kind::mxf4}.block_scale", _SCALED),
             (_MMA + ".kind::mxf8f6f4.block_scale{,.scale_vec::1X,.block32}", _SCALED),
             (_MMA + ".kind::mxf4.block_scale{,.scale_vec::2X,.block32}", _SCALED),
             (_MMA + ".kind::mxf4nvf4.block_scale{.scale_vec::2X,.scale_vec::4X,.block16,.block32}", _SCALED),
@@ -113,7 +114,6 @@ ROWS = (
         Work.TENSOR,
         since=_SINCE,
         refused=(
-            ("tcgen05.mma.cta_group::2.kind::mxf8f6f4.block_scale", _SCALED),
             ("tcgen05.mma.sp.cta_group::1" + _KINDS, "[tmem] b64 b64 [tmem] b32 pred"),
             ("tcgen05.mma.ws.cta_group::1" + _KINDS, "[tmem] b64 b64 b32 pred"),
         ),
