@@ -37,6 +37,7 @@ _CHANGED = {  # a file of the core for each part, of which a line is changed
     Piece.ARITHMETIC: "alu/floats.py",
     Piece.BULK: "asynchronous/bulk_copies.py",
     Piece.WGMMA: "tensor/wgmma.py",
+    Piece.TCGEN05: "tensor_memory/product.py",
 }
 _LOOP = "for i in range(20_000_000): pass"
 # As a notebook's first cell with a timeline does: a kernel is captured, run on the emulator, one block recorded.

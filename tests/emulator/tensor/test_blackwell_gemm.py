@@ -13,7 +13,7 @@ from warplab.plan.execution import FindingKind
 pytestmark = pytest.mark.stored
 
 
-@pytest.mark.parametrize("options", [{}, {"reverse": True}, {"seed": 1}, {"seed": 2}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"reverse": True}, {"sanitize": False}, {"seed": 1}, {"seed": 2}], ids=str)
 @pytest.mark.parametrize("shape", [(128, 128, 64), (256, 128, 192)], ids=str)
 def test_the_product(shape: tuple[int, int, int], options: dict) -> None:
     result, exact = run(SOURCE, *shape, **options)
