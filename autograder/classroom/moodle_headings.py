@@ -32,6 +32,9 @@ _LANGUAGES = {
     "Portuguese": "Identificador|Número de identificação; Nome completo; Nome; Apelido; E-mail|Endereço de e-mail; "
     "Número de identificação (ID)|Código de identificação; Nome de utilizador; Avaliação|Nota; Nota máxima; "
     "A nota pode ser alterada.; Última atualização (avaliação)",
+    "Brazilian": "Identificador; Nome completo; Nome; Sobrenome; Endereço de email|Endereço de e-mail; "
+    "Número de identificação; Identificação de usuário; Nota; Nota máxima; Nota pode ser alterada; "
+    "Última modificação (nota)",
     "Dutch": "Identificatie; Volledige naam; Voornaam; Achternaam; E-mailadres; Nummer (ID); Gebruikersnaam; "
     "Cijfer|Beoordeling; Maximaal cijfer; Het cijfer kan gewijzigd worden; Laatst gewijzigd (beoordeling)",
     "Chinese": "标识符|识别码; 全名; 名; 姓|姓氏; 电子邮件地址|Email地址; 学号; 用户名; 成绩; 最高分|最高成绩; "
@@ -54,9 +57,9 @@ _KNOWN = [_words(text) for text in _LANGUAGES.values()]
 
 def in_english(heading: Sequence[str]) -> list[str]:
     """A heading of Moodle's grading worksheet or of its list of participants with its titles in English; any other
-    heading as it is."""
-    found = [[words.get(_plain(title), title) for title in heading] for words in _KNOWN]
-    for titles in found:
+    heading as it is. A title may be of several languages: the one that knows most of the titles is tried first."""
+    for words in sorted(_KNOWN, key=lambda words: -sum(_plain(title) in words for title in heading)):
+        titles = [words.get(_plain(title), title) for title in heading]
         worksheet = IDENTIFIER in titles and GRADED_AT in titles
         participants = EMAIL in titles and {FULL_NAME, FIRST_NAME, LAST_NAME} & set(titles)
         if worksheet or participants:

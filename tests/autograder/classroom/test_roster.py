@@ -25,6 +25,7 @@ Teilnehmer/in101,"Jörg Weiß",ada@x.edu,,-
 FRENCH = "Prénom;Nom de famille;Numéro d’identification;Adresse de courriel\nHélène;Côté;7;h@x.edu\n"
 JAPANESE = "ID,フルネーム,評点,最終更新日時 (評定)\n参加者101,山田 花子,,-\n"
 SPANISH = 'Nombre,Apellido(s),"Dirección de correo"\nÁngela,Núñez,a@x.edu\n'
+BRAZILIAN = 'Nome,Sobrenome,"Número de identificação","Endereço de e-mail"\nJoão,Gonçalves,7,j@x.edu\n'
 BLIND = 'Identifier,Status,Grade,"Last modified (grade)"\n"Participant 101",,,-\n'
 PARTICIPANTS = '"First name","Last name","Email address"\nAda,Lovelace,ada@x.edu\n'
 GRADESCOPE = "First Name,Last Name,SID,Email,Role\nAda,L,7,ada@x.edu,Student\nT,A,,ta@x.edu,TA\n"
@@ -48,6 +49,7 @@ PLAIN = "student;name\ns1 ;Ada\ns1\u200b;Eve\n"
         (GERMAN, [Person("ada@x.edu", "Jörg Weiß", frozenset({"101"}))]),
         (FRENCH, [Person("h@x.edu", "Hélène Côté", frozenset({"7"}))]),
         (SPANISH, [Person("a@x.edu", "Ángela Núñez")]),
+        (BRAZILIAN, [Person("j@x.edu", "João Gonçalves", frozenset({"7"}))]),
         (JAPANESE, [Person("101", "山田 花子", frozenset({"101"}))]),
         (BLIND, [Person("101", "", frozenset({"101"}))]),
         (PARTICIPANTS, [Person("ada@x.edu", "Ada Lovelace")]),

@@ -145,6 +145,9 @@ ABROAD = {
     "Spanish": 'Identificador,"Nombre completo","Dirección de correo",Estado,Calificación,"Calificación máxima",'
     '"La calificación puede ser cambiada","Última modificación (calificación)"\n'
     'Participante101,"Jörg Weiß",ada@x.edu,-,,"20,00",Sí,-\nParticipante102,"Same Name",b@x.edu,-,,"20,00",No,-\n',
+    "Brazilian": 'Identificador,"Nome completo","Endereço de email","Número de identificação",Nota,"Nota máxima",'
+    '"Nota pode ser alterada","Última modificação (nota)"\n'
+    'Participante101,"Jörg Weiß",ada@x.edu,7,,"20,00",Sim,-\nParticipante102,"Same Name",b@x.edu,8,,"20,00",Não,-\n',
     "Japanese": "ID,フルネーム,メールアドレス,ステータス,評点,最大評点,評点変更可,最終更新日時 (評定)\n"
     "参加者101,Jörg Weiß,ada@x.edu,-,,20.00,Yes,-\n参加者102,Same Name,b@x.edu,-,,20.00,No,-\n",
 }
@@ -157,7 +160,8 @@ def test_a_worksheet_is_in_the_language_of_the_person_who_downloads_it(language:
         rows(exported),
         rows(worksheet([line("101"), line("102")], exported, "03_transpose", COLUMN, skipped)),
     )
-    place = before[0].index({"German": "Bewertung", "French": "Note", "Spanish": "Calificación"}.get(language, "評点"))
+    grades = {"German": "Bewertung", "French": "Note", "Spanish": "Calificación", "Brazilian": "Nota"}
+    place = before[0].index(grades.get(language, "評点"))
     assert after[0] == before[0] and after[2] == before[2] and skipped[0].endswith(" 102")
     assert after[1] == [*before[1][:place], "3", *before[1][place + 1 :]]
     with zipfile.ZipFile(BytesIO(feedback_files({"101": "<p>"}, exported))) as archive:
