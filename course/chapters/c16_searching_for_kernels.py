@@ -65,10 +65,10 @@ def rows_that_show_it(inputs: tuple[np.ndarray, np.ndarray]) -> int:
     return int((total != exact.sum(1)).sum())
 
 
-def table_of_workspaces(asked_for: Callable[[int, int, int], int]) -> Markdown:
-    """Bytes that workspaces need beside those that `asked_for` requests in 32 bits."""
+def table_of_workspaces(size_of: Callable[[int, int, int], int]) -> Markdown:
+    """Bytes that workspaces need beside those that `size_of` computes in 32 bits."""
     shapes = ((4096, 4), (8192, 8), (16384, 4), (16400, 4), (32768, 1))
-    rows = [(f"{n:,} x {n:,}", parts, f"{4 * n * n * parts:,}", f"{asked_for(n, n, parts):,}") for n, parts in shapes]
+    rows = [(f"{n:,} x {n:,}", parts, f"{4 * n * n * parts:,}", f"{size_of(n, n, parts):,}") for n, parts in shapes]
     return table(["outputs", "parts", "bytes needed", "bytes requested"], rows)
 
 
