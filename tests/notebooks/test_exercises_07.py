@@ -16,13 +16,14 @@ TEXT = SOURCE.read_text(encoding="utf-8")
 HEADINGS = {
     "1: where does an element go?": "def place",
     "2: a swizzle for short rows": "def swizzle",
-    "3: the tile of a warp · optional": "wm, wn =",
+    "3: the tile of a warp": "wm, wn =",
 }
 
 
 def cells_of(heading: str) -> tuple[str, str, str]:
     """What an exercise gives, the cell that says whether it is solved, and the solution that is printed."""
-    part = TEXT.split(f"### Exercise {heading}\n")[1].split("\n### ")[0].split("\n## ")[0]
+    _, after = re.split(rf"### Exercise {re.escape(heading)}(?: · optional)?\n", TEXT)
+    part = after.split("\n### ")[0].split("\n## ")[0]
     given, asks = re.findall(r"```\{code-cell\} ipython3\n(.*?)```", part, re.S)
     (solution,) = re.findall(r"```python\n(.*?)```", part, re.S)
     return given, asks, solution
