@@ -1,4 +1,4 @@
-"""The microscope's page of a submission, for who wrote it."""
+"""The microscope's page of a submission, for its author."""
 
 from __future__ import annotations
 

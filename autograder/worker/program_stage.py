@@ -134,7 +134,8 @@ class _Run:
         if found.shape == true.shape and _near(found, true):
             return False
         if missing := _missing_sum(of_ranks, self.true[name], true):
-            words = f'Rank {rank} has its own share of {name}, to be added to those of the others: ask for "{missing}".'
+            words = f"Rank {rank} has its own share of {name} instead of the sum over ranks. "
+            words += f'Add up the shares with yield "{missing}".'
         elif found.shape != true.shape:
             words = f"Rank {rank} has {name} of shape {found.shape}, not {true.shape}."
         else:
@@ -158,7 +159,7 @@ def _near(found: Array, true: Array) -> bool:
 
 
 def _missing_sum(of_ranks: Sequence[Array], whole: Array, part: Array) -> Collective | None:
-    """What makes the ranks' arrays right if they add up to the whole, of which each should have a part like `part`."""
+    """The collective that a program leaves out: the ranks' arrays add up to the whole, and each needs `part` of it."""
     if any(one.shape != whole.shape for one in of_ranks) or not _near(np.sum(of_ranks, axis=0), whole):
         return None
     return Collective.ALL_REDUCE if part.shape == whole.shape else Collective.REDUCE_SCATTER

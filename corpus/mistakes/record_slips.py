@@ -40,5 +40,5 @@ def _slips(base: Path) -> Iterator[Mistake]:
             if function and (found := pattern.match(line)):
                 changed = "\n".join([*lines[:number], pattern.sub(slip, line), *lines[number + 1 :]])
                 edit = Edit("\n".join(lines), changed)
-                first = f'ask for "{found[2]}"' if kind == "no_sum" else function
+                first = f'yield "{found[2]}"' if kind == "no_sum" else function
                 yield Mistake(base, base.parent.name, f"{kind}_line_{number + 1}", (edit,), "", first)
