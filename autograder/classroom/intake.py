@@ -107,7 +107,8 @@ def _without_files(who: str, student: _Student, asked: str | None) -> list[Hande
     if not student.owned and not labs:
         labs = {asked or ""}
     words, one = f"The download has no file of {who}.", student.identity
-    return [HandedIn(who, lab, "", b"", words, one.name, one.members, student.at.get(lab, "")) for lab in sorted(labs)]
+    at = student.at.get("", "")
+    return [HandedIn(who, lab, "", b"", words, one.name, one.members, student.at.get(lab, at)) for lab in sorted(labs)]
 
 
 def _passed_over(download: Download, entries: Sequence[Entry]) -> list[Fate]:
@@ -141,7 +142,7 @@ def _with_downloads(download: Download, known: Sequence[str], roots: list[str], 
         *folders, name = entry.path.parts
         if entry.problem or not is_archive(name) or len(folders) > 1 or (folders and folders[0] not in known):
             continue
-        beside = [one for one in entries if one is not entry and one.path.parts[:-1] == entry.path.parts[:-1]]
+        beside = [one for one in entries if one is not entry and entry.path.parent in one.path.parents]
         alone = not any(largest(one.path.name) for one in beside)
         alone &= all(one.path.parent == entry.path.parent for one in entries if one.path.parts[0] in folders[:1])
         if not folders and without_ending(name) in known:

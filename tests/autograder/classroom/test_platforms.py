@@ -265,6 +265,9 @@ def test_a_download_that_lies_where_a_students_files_do_is_no_student(
         Tree({"late/eve_5_6_x.py": b"#", "mia/x.py": b"#"}, {}).write(tmp_path / "one"), LAB
     ).handed_in
     assert (one.student, mia.note) == ("late", "") and "named as the file of 5" in one.note
+    beside = {"ada.zip": zipped({"eve_5_6_x.py": b"#"}), "mia/x.py": b"#"}
+    one, mia = read_class(Tree(beside, {}).write(tmp_path / "beside"), LAB).handed_in
+    assert (one.student, mia.note) == ("ada", "") and "named as the file of 5" in one.note
     helpers = {"ada/submission.py": b"#", "ada/test_1_2_a.py": b"# 1", "ada/test_2_3_b.py": b"# 2"}
     (one,) = read_class(Tree(helpers, {}).write(tmp_path / "own"), LAB).handed_in
     assert one.content == b"#" and not one.problem
@@ -285,6 +288,7 @@ def test_somebody_who_is_named_without_a_file_has_a_row(tmp_path: Path) -> None:
     rows = {one.student: one for one in found.handed_in}
     assert rows["ada@x.edu"].problem == "The download has no file of ada@x.edu." and not found.all_read
     assert (rows["ada@x.edu"].called, rows["ada@x.edu"].lab) == ("Ada", LAB)
+    assert rows["ada@x.edu"].at == read_class(gradescope().write(tmp_path / "all"), LAB).handed_in[0].at != ""
     nbgrader = {f"submitted/{who}/{LAB}/timestamp.txt": b"2026-11-20 22:00:00 UTC" for who in ("ada", "bob")}
     nbgrader[f"submitted/bob/{LAB}/submission.py"] = b"# bob"
     rows = {one.student: one for one in read_class(Tree(nbgrader, {}).write(tmp_path / "b")).handed_in}
