@@ -64,7 +64,7 @@ def table_of_ports() -> Markdown:
         source = link.source("bandwidth")
         read = source.document.split(",")[0] if source else ""
         rows.append((link.name, f"{link.bandwidth / GB:.4g}", f"{link.latency / 1e-6:.2f}", read))
-    return table(["port", "GB/s each way", "latency, µs", "where the bandwidth was read"], rows)
+    return table(["port", "GB/s each way", "latency, µs", "source of the bandwidth"], rows)
 
 
 def switches_between(a: int, b: int) -> int:

@@ -89,10 +89,14 @@ def problems() -> list[Problem]:
             "B / (Y W): 278 µs",
         ),
         ("Quiz 4, 5: all-gather of 1 GB over two nodes", f"{micro(gather, GB, 16):,.0f} µs", "B / 514e9: 1,946 µs"),
-        ("Data parallel, in a node: tokens a GPU", f"{rooflines.data_tokens(h100, Layout(data=8)):,.0f}", "2,200"),
-        ("Data parallel, beyond: tokens a GPU", f"{rooflines.data_tokens(h100, plain):,.0f}", "2,475"),
-        ("Data parallel over two nodes: tokens a GPU", f"{rooflines.data_tokens(h100, Layout(data=16)):,.0f}", "1,237"),
-        ("128 experts, 4 active: tokens a GPU", f"{rooflines.data_tokens(h100, plain, 32):,.0f}", "79,200"),
+        ("Data parallel, in a node: tokens per GPU", f"{rooflines.data_tokens(h100, Layout(data=8)):,.0f}", "2,200"),
+        ("Data parallel, beyond: tokens per GPU", f"{rooflines.data_tokens(h100, plain):,.0f}", "2,475"),
+        (
+            "Data parallel over two nodes: tokens per GPU",
+            f"{rooflines.data_tokens(h100, Layout(data=16)):,.0f}",
+            "1,237",
+        ),
+        ("128 experts, 4 active: tokens per GPU", f"{rooflines.data_tokens(h100, plain, 32):,.0f}", "79,200"),
         (
             "Llama 3 on 16,384 GPUs, if data parallel only: tokens per step",
             f"{rooflines.data_tokens(h100, plain) * 16384 / 1e6:.0f} million",
@@ -115,7 +119,7 @@ def problems() -> list[Problem]:
         ),
         ("Quiz 5, 1: B200 in a node, FLOP per byte", f"{rooflines.intensity(DGX_B200, DGX_B200.inside):,.0f}", "2,500"),
         (
-            "Quiz 5, 1: B200 beyond, tokens a GPU",
+            "Quiz 5, 1: B200 beyond, tokens per GPU",
             f"{rooflines.data_tokens(DGX_B200, Layout(data=2**17)):,.0f}",
             "5,625",
         ),
@@ -127,21 +131,21 @@ def problems() -> list[Problem]:
         ),
         (
             "Quiz 5, 2.3.1: tensor 8, data 512, no ZeRO, 10 bytes each",
-            f"{ten.total / GB - ten.activations / GB:.0f} GB a GPU",
+            f"{ten.total / GB - ten.activations / GB:.0f} GB per GPU",
             "87.5 GB",
         ),
         (
-            "Quiz 5, 2.3.2: tensor 8 and ZeRO 3, tokens a GPU",
+            "Quiz 5, 2.3.2: tensor 8 and ZeRO 3, tokens per GPU",
             f"{rooflines.data_tokens(h100, Layout(data=512, tensor=8)):,.0f}",
             "twice 2,475",
         ),
         (
-            "Quiz 5, 2.3.3: with a pipeline of 8, tokens a GPU",
+            "Quiz 5, 2.3.3: with a pipeline of 8, tokens per GPU",
             f"{rooflines.data_tokens(h100, Layout(data=64, tensor=8, pipeline=8)):,.0f}",
             "309",
         ),
         (
-            "Quiz 5, 3: 16B of Megatron-LM, tokens a GPU that hide",
+            "Quiz 5, 3: 16B of Megatron-LM, tokens per GPU that hide",
             f"{rooflines.data_tokens(h100, Layout(data=48, tensor=4)):,.0f} of 4,096",
             "2,472",
         ),

@@ -71,8 +71,8 @@ def table_of_activations() -> Markdown:
     ways = {
         "tensor 8": Layout(tensor=8, sequence=False, flash=False),
         "tensor 8, sequence split": Layout(tensor=8, flash=False),
-        "and scores made again": Layout(tensor=8, flash=False, recompute=Recompute.SELECTIVE),
-        "whole layers made again": Layout(tensor=8, flash=False, recompute=Recompute.FULL),
+        "and scores recomputed": Layout(tensor=8, flash=False, recompute=Recompute.SELECTIVE),
+        "complete layers recomputed": Layout(tensor=8, flash=False, recompute=Recompute.FULL),
     }
     each = {name: layer_activations(job, layout) for name, layout in ways.items()}
     rows = [(name, f"{size / 1e6:,.0f}", f"{96 * size / GB:.1f}") for name, size in each.items()]
@@ -360,7 +360,7 @@ def table_of_parts() -> Markdown:
         ways = sizes[8192]
         parts = ways["without traffic"].value + ways["traffic alone"].value
         rows.append((name, gpus, f"{ways['whole'].value / parts:.2f}"))
-    return table(["layer, 8,192 tokens per GPU", "GPUs", "whole / sum of its parts"], rows)
+    return table(["layer, 8,192 tokens per GPU", "GPUs", "complete layer / sum of its parts"], rows)
 
 
 def table_of_layers() -> Markdown:
@@ -370,7 +370,14 @@ def table_of_layers() -> Markdown:
         for tokens, ways in sizes.items():
             cells = (f"{one.value / 1e3:.2f} ({one.ratio:.2f})" for one in ways.values())
             rows.append((name, gpus, f"{tokens:,}", *cells))
-    heads = ["layer", "GPUs", "tokens", "whole, ms (planned / measured)", "without traffic", "traffic alone"]
+    heads = [
+        "layer",
+        "GPUs",
+        "tokens",
+        "complete layer, ms measured (planned / measured)",
+        "without traffic",
+        "traffic alone",
+    ]
     return table(heads, rows)
 
 

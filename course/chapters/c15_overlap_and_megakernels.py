@@ -79,7 +79,7 @@ def table_of_idle() -> Markdown:
     for blocks in ("132 blocks", "133 blocks", "264 blocks"):
         if found := measured(DECODER, "tail", "idle share", variant=blocks):
             rows.append(
-                (f"within a kernel of {blocks}, one block an SM at a time", f"{found.value:.0%} of the SMs' time")
+                (f"within a kernel of {blocks}, one block per SM at a time", f"{found.value:.0%} of the SMs' time")
             )
     return table(["kernels that fill the chip, by their own clocks", "idle"], rows)
 

@@ -219,7 +219,7 @@ def table_by_the_clock() -> Markdown:
 def print_transcript() -> None:
     """The recorded search by words: each verdict that was asked about, and what was answered."""
     transcript = Transcript.read(TRANSCRIPT)
-    print("asked:", transcript.who, "\n")
+    print("proposer:", transcript.who, "\n")
     for exchange in transcript.exchanges:
         words = exchange.answered.split("\n{")[0]
         last = exchange.asked.strip().splitlines()[-1]

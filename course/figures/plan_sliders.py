@@ -25,7 +25,7 @@ def plan_figure(step: Step) -> Figure:
     return stacks(
         {"step": step.parts},
         title=f"{step.job.model.name} on {layout.gpus:,} GPUs: {sizes}",
-        subtitle=f"{step.utilisation:.1%} of the peak; {step.memory.total / 1e9:.0f} GB a GPU, which {room}; "
+        subtitle=f"{step.utilisation:.1%} of the peak; {step.memory.total / 1e9:.0f} GB per GPU, which {room}; "
         f"bound by {step.bound}",
         across="seconds",
     )
