@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.emulator.plans import cuda_plan
-from warplab.emulator import crew, execute, profile
+from tests.emulator.tensor import tensor_memory
+from warplab.emulator import crew, execute, executor, profile
 from warplab.plan.archive import dumps, loads
 from warplab.plan.execution import Execution, FindingKind
 from warplab.plan.model import Plan, Role
@@ -121,6 +122,14 @@ def test_more_blocks_than_the_emulator_has_memory_for(monkeypatch: pytest.Monkey
     made, a = plan("cooperative", 500, 3, True)
     (finding,) = run(made, a).findings
     assert finding.kind is FindingKind.LAUNCH_FAILURE and "the emulator has memory for" in finding.message
+
+
+def test_tensor_memory_takes_half_a_mebibyte(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quarter is the data, and the search for hazards needs no more than that again."""
+    for limit, fits in ((1 << 20, True), (1 << 18, False)):
+        monkeypatch.setattr(executor, "MAX_RESIDENT", limit)
+        findings = tensor_memory.run("").findings
+        assert (findings == ()) is fits, findings
 
 
 def test_a_grid_barrier_in_a_launch_that_is_not_cooperative() -> None:

@@ -133,14 +133,14 @@ def _uses(program: Program, *ops: int) -> bool:
 
 
 def resident_bytes(program: Program, launch: Launch) -> int:
-    """Bytes of the registers, local memory, shared memory and its shadow of the blocks that run at one time."""
+    """Bytes of the registers, local, shared and tensor memory of a cluster's blocks, and of what is kept of them."""
     warps = -(-prod(launch.block) // L.LANES)
     warp = program.frame_bytes + (program.local_bytes + program.local_bytes // 4) * L.LANES
     if _uses(program, L.OP_WGMMA, L.OP_WGMMA_GROUP, L.OP_WGMMA_REGISTER):
         warp += state_bytes(program.frame_bytes)
     shared = program.dynamic_start + launch.shared_bytes
-    shared += tensor_layout.state_bytes(warps) if _uses(program, *_TENSOR) else 0
     shared += -(-shared // CHUNK_SPAN) * CHUNK_BYTES
+    shared += tensor_layout.state_bytes(prod(launch.cluster) * warps) if _uses(program, *_TENSOR) else 0
     return prod(launch.cluster) * (warps * warp + shared) + program.constant_bytes
 
 
