@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from warplab.gpu.statistics import median_interval
+
 ROOT = Path(__file__).resolve().parent.parent
 LAST = "last rung"
 OURS = {LAST: "rung_5_in_turns.py", "warp roles": "rung_4_roles.py", "reference": "submission_cuda.py"}
@@ -122,23 +124,22 @@ def seconds(candidates: Mapping[str, Work]) -> dict[str, list[float]]:
 
 
 def records(size: Size, taken: Mapping[str, list[float]], errors: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Rates in operations per second, beside the flash backend's where that ran."""
+    """Rates in operations per second, beside those of PyTorch's backends that ran."""
     work = operations(size.sequences * size.heads, size.n, size.width, size.causal)
-    rates = {name: work / statistics.median(all_of_it) for name, all_of_it in taken.items()}
+    intervals = {name: median_interval(all_of_it) for name, all_of_it in taken.items()}
     found = []
-    for name, all_of_it in taken.items():
-        ordered = sorted(work / one for one in all_of_it)
-        beside = {f"beside_{other}": rates[name] / rates[other] for other in BACKENDS if other in rates}
+    for name, interval in intervals.items():
+        beside = {f"beside_{one}": intervals[one].value / interval.value for one in BACKENDS if one in intervals}
         found.append(
             {
                 "name": name,
                 "variant": "causal" if size.causal else "full",
                 "metric": "rate",
-                "value": rates[name],
+                "value": work / interval.value,
                 "unit": "FLOP/s",
                 "shape": (size.sequences, size.heads, size.n, size.width),
                 "dtype": "float16",
-                "interval": (ordered[0], ordered[-1]),
+                "interval": (work / interval.high, work / interval.low),
                 "conditions": f"median of {TURNS} turns, warm L2; visible pairs only; sequences, heads, n, width",
                 "extra": {"error": errors[name], **beside},
             }
@@ -179,8 +180,10 @@ def measured(say: Callable[[str], None]) -> list[dict[str, Any]]:
             try:
                 errors[name] = size.error(work)
                 candidates[name] = work
-            except Exception as error:  # a backend that a version of PyTorch lacks leaves the others
-                say(f"{name}: {str(error).splitlines()[0]}")
+            except RuntimeError as error:
+                if name not in BACKENDS:
+                    raise
+                say(f"{name}: {error}")  # a version of PyTorch may lack a backend
         taken = seconds(candidates)
         found += records(size, taken, errors)
         say(f"{time.monotonic() - began:.1f} s: n = {n}, width {width}, {'causal' if causal else 'full'}")
