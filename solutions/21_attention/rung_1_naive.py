@@ -1,7 +1,7 @@
 """attention, rung 1: three launches, with all scores in memory.
 
-A thread computes a score, a warp makes weights of a row of them, and a thread sums up an element of the result. A head
-of n queries moves 4 n^2 bytes three times.
+A thread computes a score, a warp makes weights of a row of them, and a thread sums up an element of the result. The
+matrix of a head, 4 n^2 bytes, is written three times and read four times.
 """
 
 import math

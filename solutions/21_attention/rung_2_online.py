@@ -1,7 +1,7 @@
 """attention, rung 2: online softmax. One pass over the keys, and no score in memory.
 
-A warp has a query, and each lane two or four of its elements, of the sums and of each key and value. Five shuffles make
-a score of the lanes' parts. A larger score than all before shrinks the sums, as in lab 05.
+A warp has a query. Each lane holds two or four elements of the query, of the sums, and of each key and value. Five
+shuffles add up the lanes' parts of a score. A new largest score shrinks the sums, as in lab 05.
 """
 
 import math

@@ -1,6 +1,6 @@
 """attention, rung 4: a warpgroup copies, and two compute, in CUDA C++ on Hopper.
 
-A block has 128 queries of a head. One thread of the first warpgroup brings tiles of 128 keys and values with the tensor
+A block has 128 queries of a head. One thread of the first warpgroup copies tiles of 128 keys and values with the tensor
 memory accelerator, in two stages. Two warpgroups have 64 queries each: wgmma multiplies queries and keys in shared
 memory, and then weights in registers and values in shared memory.
 """

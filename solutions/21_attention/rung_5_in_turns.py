@@ -1,9 +1,9 @@
 """attention, rung 5: softmax of one tile beside the products of others, in blocks that stay.
 
-Three things are new. A warpgroup issues the scores of a tile before the values' product
-of the tile before, and makes weights while that product is in flight. The two warpgroups issue in turns, by named
-barriers, so that one computes powers while the tensor cores work for the other. And a block stays on each SM: its
-copies of the next queries and keys are in flight while results are stored.
+Three things are new. A warpgroup issues the scores of a tile before the values' product of the previous tile, and makes
+weights while that product is in flight. The two warpgroups issue in turns, by named barriers, so that one computes
+powers while the tensor cores work for the other. And a block stays on each SM: its copies of the next queries and keys
+are in flight while results are stored.
 """
 
 import math
