@@ -87,9 +87,10 @@ test-long: $(READY) $(READY_TORCH)  ## what make test samples, whole: submission
 
 lab: $(READY)  ## open JupyterLab at the first chapter, in copies of your own (mine/)
 	@$(PY) -m course.own_notebooks
-	@$(OF_VENV) $(PY) -m jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) \
-		--ServerApp.root_dir="$(CURDIR)" --ServerApp.jpserver_extensions=autograder.panel=True \
-		--LabServerApp.extra_labextensions_path="$(CURDIR)/autograder/panel/labextensions" mine/00_start_here.ipynb
+	@$(OF_VENV) JUPYTER_PATH="$(CURDIR)/autograder/panel$${JUPYTER_PATH:+:$$JUPYTER_PATH}" \
+		JUPYTER_CONFIG_PATH="$(CURDIR)/autograder/panel/config$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \
+		$(PY) -m jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) \
+		--ServerApp.root_dir="$(CURDIR)" mine/00_start_here.ipynb
 
 bench: $(READY_GPU)  ## measure this GPU into benchmarks/results; GEMM=1: products beside cuBLAS; NET=1: collectives
 	@$(PY) -m benchmarks.$(if $(NET),collectives,$(if $(GEMM),bench_gemm,bench_gpu))

@@ -164,7 +164,8 @@ def test_jupyterlab_finds_the_panel_where_the_wheel_is_installed(wheel: Path) ->
     expected = {
         f"share/jupyter/labextensions/{path.relative_to(extension.parent)}": path for path in extension.rglob("*")
     }
-    expected["etc/jupyter/jupyter_server_config.d/warplab.json"] = panel / "warplab.json"
+    settings = "jupyter_server_config.d/warplab.json"
+    expected[f"etc/jupyter/{settings}"] = panel / "config" / settings
     with zipfile.ZipFile(wheel) as archive:
         found = {re.sub(r"^[^/]*\.data/data/", "", name): archive.read(name) for name in archive.namelist()}
     assert {name: found.get(name) for name, path in expected.items() if path.is_file()} == {

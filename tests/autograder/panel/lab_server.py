@@ -22,7 +22,7 @@ from autograder.spec.lab import CHECKOUT, labs_folder
 
 TOKEN = "of-the-tests"
 LABS = ("01_axpy", "03_transpose")
-SECONDS = 60.0  # to start, on a busy machine
+SECONDS = 300.0  # to start and to end, on a busy machine
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,13 @@ def lab_server(folder: Path) -> Iterator[LabServer]:
         shutil.copytree(labs_folder() / lab, root / "labs" / lab)
     own = {"JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "WARPLAB_DATA": "progress"}
     environment = os.environ | {name: str(folder / place) for name, place in own.items()}
+    place = Path(panel.__path__[0])
+    environment |= {"JUPYTER_PATH": str(place), "JUPYTER_CONFIG_PATH": str(place / "config")}
     environment |= {"WARPLAB_LABS": str(root / "labs"), "PYTHONPATH": str(CHECKOUT)}
     port = _free_port()
     options = [
         f"--ServerApp.root_dir={root}", f"--ServerApp.port={port}", "--ServerApp.port_retries=0",
         f"--IdentityProvider.token={TOKEN}", "--ServerApp.open_browser=False", "--ServerApp.allow_root=True",
-        "--ServerApp.jpserver_extensions=autograder.panel=True",
-        f"--LabServerApp.extra_labextensions_path={Path(panel.__path__[0]) / 'labextensions'}",
-        "--LabApp.news_url=None",
     ]  # fmt: skip
     with open(folder / "server.log", "w") as log:
         process = subprocess.Popen(
@@ -73,7 +72,7 @@ def lab_server(folder: Path) -> Iterator[LabServer]:
         yield server
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(SECONDS)
 
 
 def _wait_for(server: LabServer, process: subprocess.Popen[bytes], log: Path) -> None:
