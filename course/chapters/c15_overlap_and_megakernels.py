@@ -30,7 +30,7 @@ RIVALS = (
     "torch.compile, coordinate descent, in a CUDA graph",
 )
 RINGS, FLIGHTS = (2, 3, 4, 6, 8, 10, 13), (1, 2, 3, 4, 6, 8, 13)
-HEADS = ["instruction, us", "in all", "waits for inputs", "takes them, waits for weights", "computes", "signals"]
+HEADS = ["instruction, µs", "in all", "waits for inputs", "takes them, waits for weights", "computes", "signals"]
 PAGES = {Op.QKV: "qkv", Op.OUT: "out", Op.GATE_UP: "gate_up", Op.DOWN: "down", Op.LOGITS: "embedding"}
 shape = LLAMA_1B
 copy = needed("ceilings", "copy", "rate").value  # bytes per second, on the H200 that this project measures on
@@ -64,7 +64,7 @@ def step_of_kernels(kernels_a_layer: int, between_us: float, start_and_tail_us: 
     whole = sum(parts.values())
     return stacks(
         {"one kernel": {"weights": weights}, f"{kernels} kernels": parts},
-        across="us",
+        across="µs",
         title=f"{whole / weights:.2f} times the floor: {shape.weight_bytes / whole / 1e6:.2f} TB/s",
         subtitle="computed from your choices; nothing overlaps",
     )
@@ -75,7 +75,7 @@ def table_of_idle() -> Markdown:
     rows = []
     for variant in ("stream", "graph", "dependent launch"):
         if found := measured(DECODER, "between two kernels", "idle time", variant=variant):
-            rows.append((f"between two kernels: {variant}", f"{found.value:.2f} us"))
+            rows.append((f"between two kernels: {variant}", f"{found.value:.2f} µs"))
     for blocks in ("132 blocks", "133 blocks", "264 blocks"):
         if found := measured(DECODER, "tail", "idle share", variant=blocks):
             rows.append(
@@ -223,7 +223,7 @@ def figure_of_layers(variant: str, name: str) -> Figure:
     """The same as a picture; all have one time axis."""
     return sm_timeline(
         timeline(variant),
-        title=f"{name}: two layers in {took(variant):.0f} us",
+        title=f"{name}: two layers in {took(variant):.0f} µs",
         subtitle="one step of the 1B shape, by globaltimer; measured on an H200",
         until=max(took(each) for each in ("13 on their way", "", "flags")),
     )
@@ -250,7 +250,7 @@ def table_of_second_model(lists: Schedule) -> Markdown:
     signal = float(np.mean([*hand_overs("", "told").values()]))
     knows, full_ring = replace(as_copied(), release_waits=True, hand_over=signal), in_a_row(13, 13)
     base = modelled(lists, knows).max()
-    print(f"a signal takes {signal / 1e3:.1f} us; thirteen in flight: {full_ring:.3f} ms measured")
+    print(f"a signal takes {signal / 1e3:.1f} µs; thirteen in flight: {full_ring:.3f} ms measured")
     print(f"{base / 1e6:.3f} ms by the model")
     cases = [(slots, slots, False) for slots in RINGS] + [(13, 13, True)]
     cases += [(13, n, False) for n in FLIGHTS[-2::-1]] + [(slots, 2, False) for slots in RINGS[:0:-1][1:]]
@@ -280,7 +280,7 @@ def table_of_hand_overs() -> Markdown:
         for before, after in by_release
     ]
     means = (f"**{np.mean([*by.values()]) / 1e3:.2f}**" for by in (by_release, by_flags))
-    return table(["from → to", "counters released, us", "words with flags, us"], [*rows, ("**mean**", *means)])
+    return table(["from → to", "counters released, µs", "words with flags, µs"], [*rows, ("**mean**", *means)])
 
 
 def table_of_late_rings() -> Markdown:
@@ -303,12 +303,12 @@ def table_of_a_layer() -> Markdown:
     rows.append(("**a layer**", *(f"**{each:.2f}**" for each in whole)))
     more, flagged = whole[2] - whole[0], in_a_row(13, 2, flags=True)
     above = 1e3 * (flagged - ms_of("copy"))
-    print(f"{more:.1f} us a layer more than its pages take; {shape.layers * more:.0f} in {shape.layers} layers")
-    print(f"a step takes {above:.0f} us more than the copy")
+    print(f"{more:.1f} µs per layer more than its pages take; {shape.layers * more:.0f} in {shape.layers} layers")
+    print(f"a step takes {above:.0f} µs more than the copy")
     logits = needed(DECODER, "instruction", "mean time", variant="LOGITS, flags")
     seconds = logits.value * logits.extra["instructions"] / SMS
-    print(f"the logits take {seconds:.0f} us, their pages {shape.vocabulary / 4 / SMS * page_us:.0f} us")
-    heads = ["us of the mean SM", "its pages, at a copy's rate", "counters released", "words with flags"]
+    print(f"the logits take {seconds:.0f} µs, their pages {shape.vocabulary / 4 / SMS * page_us:.0f} µs")
+    heads = ["µs of the mean SM", "its pages, at a copy's rate", "counters released", "words with flags"]
     return table([*heads, "of that, multiplies nothing"], rows)
 
 
@@ -324,12 +324,12 @@ def table_of_one_more_page(lists: Schedule) -> Markdown:
         )
         for (few, before), (many, after) in zip(sizes, sizes[1:], strict=False)
     ]
-    print(f"a page takes {page_us:.2f} us at the copy's rate; a full ring is {13 * page_us:.1f} us of memory")
+    print(f"a page takes {page_us:.2f} µs at the copy's rate; a full ring is {13 * page_us:.1f} µs of memory")
     mean = float(np.mean([*hand_overs("flags", "done").values()]))
     sooner = modelled(lists, replace(as_copied(), in_flight=2, hand_over=mean)).max()
     flagged = in_a_row(13, 2, flags=True)
     print(f"the model with these hand-overs and no release: {sooner / 1e6:.3f} ms; measured: {flagged:.3f} ms")
-    return table(["pages of the ring, words with flags", "ms per step", "one more page saves, us per layer"], rows)
+    return table(["pages of the ring, words with flags", "ms per step", "one more page saves, µs per layer"], rows)
 
 
 def share_of_copy(card: str) -> float:
@@ -347,7 +347,7 @@ def table_of_cards() -> Markdown:
         rivals = (f"{ms_of(variant, file) / ms_of('ours', file):.2f}" for variant in RIVALS)
         rows.append((card, f"{share_of_copy(card):.1%}", *rivals, f"{page:.2f}", f"{np.mean(signals):.2f}"))
     heads = ["card", "of its copy's rate", "eager, times ours", "compiled", "coordinate descent"]
-    return table([*heads, "a page every, us", "a release would take, us (2 in flight)"], rows)
+    return table([*heads, "a page every, µs", "a release would take, µs (2 in flight)"], rows)
 
 
 def print_share_of_datasheet() -> None:
@@ -391,7 +391,7 @@ def times_the_pages(hand_over: float) -> float:
 
 
 def _of_a_layer(op: Op, suffix: str) -> np.ndarray:
-    """(all of it, what of it multiplies nothing), us of a layer on the mean SM."""
+    """(all of it, what of it multiplies nothing), µs of a layer on the mean SM."""
     found = needed(DECODER, "instruction", "mean time", variant=op.name + suffix)
     times = found.extra["instructions"] / (SMS * shape.layers)
     waits = sum(found.extra[name] for name in ("waited_for_inputs", "waited_for_weights", "told_others"))

@@ -64,8 +64,8 @@ def layer_by(tokens: int, k: int) -> Figure:
         "own tiles first": layer(tokens, k, False)[1],
     }
     bars = {name: {"product": 1e6 * multiplied, "not hidden": 1e6 * (end - multiplied)} for name, end in ends.items()}
-    title = f"{tokens:,} tokens, K = {k:,}: {1e6 * crossing(tokens):,.0f} us on the link"
-    return stacks(bars, across="us", title=title, subtitle="modelled; no additions, no launches")
+    title = f"{tokens:,} tokens, K = {k:,}: {1e6 * crossing(tokens):,.0f} µs on the link"
+    return stacks(bars, across="µs", title=title, subtitle="modelled; no additions, no launches")
 
 
 def sender() -> Markdown:
@@ -89,8 +89,8 @@ def table_of_layers() -> Markdown:
             share = f"{saved.value:.0%}" if saved and saved.value > 0 else "none"
             model = f"{1e6 * layer(m, k)[1]:,.1f}"
             rows.append((name, f"{m:,}", *times, f"{nccl.value / ours.value:.2f}", share, model))
-    heads = ["layer", "tokens", "ours, us", "product alone", "product, then NCCL", "then our one-shot"]
-    return table([*heads, "NCCL, times ours", "hidden", "the model of H200s, us"], rows)
+    heads = ["layer", "tokens", "ours, µs", "product alone", "product, then NCCL", "then our one-shot"]
+    return table([*heads, "NCCL, times ours", "hidden", "the model of H200s, µs"], rows)
 
 
 def _measured(way: str, m: int, k: int, metric: str = "time") -> results.Record | None:

@@ -116,12 +116,12 @@ def table_of_host_clock() -> Markdown:
         record = needed("stopwatch", name, "time", variant="one launch, time.time")
         device = record.value * share_of_the_gpu(name)
         rows.append((name, f"{record.value * 1e3:.0f}", f"{device * 1e3:.1f}", f"{100 * device / record.value:.0f}%"))
-    return table(["on an H200", "the host's clock, us", "our stopwatch, in alternation, us", "the GPU's share"], rows)
+    return table(["on an H200", "the host's clock, µs", "our stopwatch, in alternation, µs", "the GPU's share"], rows)
 
 
 @cache
 def estimated() -> dict[Shape, dict[Choice, float]]:
-    """The emulator's estimate of every choice for both shapes, in us."""
+    """The emulator's estimate of every choice for both shapes, in µs."""
     space = results.read(results.DIRECTORY / "search_space.json")
 
     def of(choice: Choice, shape: Shape) -> float:
@@ -139,7 +139,7 @@ def table_of_choices() -> Markdown:
             c = ranked[place]
             knobs = (c.rows, c.columns, c.depth, c.each, c.threads)
             rows.append((dimensions(shape), place + 1, *knobs, f"{times[c]:.1f}"))
-    return table(["m x n x k", "place", "rows", "columns", "depth", "each", "threads", "estimated us"], rows)
+    return table(["m x n x k", "place", "rows", "columns", "depth", "each", "threads", "estimated µs"], rows)
 
 
 def good_choices(shape: Shape) -> int:
@@ -210,7 +210,7 @@ def table_by_the_clock() -> Markdown:
         ranks = clock.find("search", "rank correlation of estimate and clock", shape=shape).value
         ways = ("chance", "evolution", "guess", "estimate")
         needs = [clock.find("search", "trials", variant=way, shape=shape).value for way in ways]
-        times = (f"{best.value:.2f} us", f"{best.extra['estimated']:.2f} us", f"{ranks:.2f}")
+        times = (f"{best.value:.2f} µs", f"{best.extra['estimated']:.2f} µs", f"{ranks:.2f}")
         rows.append((dimensions(shape), best.variant, *times, *(f"{n:.0f}" for n in needs)))
     heads = ["m x n x k", "the best as measured", "its time", "as estimated", "rank correlation", "trials: chance"]
     return table([*heads, "evolution", "guess on paper", "in the order of the estimate"], rows)
@@ -261,7 +261,7 @@ def table_of_shapes(race: results.Results | None) -> Markdown:
         cells = [of.get((shape, "device time", rival)) for rival in RIVALS]
         ratios = ("not measured" if r is None else f"{r.ratio:.2f}" for r in cells)
         rows.append((dimensions(shape), f"{record.value:.1f}", *ratios, record.extra["choice"]))
-    return table(["m x n x k", "ours, us", *RIVALS, "the choice"], rows)
+    return table(["m x n x k", "ours, µs", *RIVALS, "the choice"], rows)
 
 
 def table_of_places() -> Markdown:
@@ -271,7 +271,7 @@ def table_of_places() -> Markdown:
     if not places or not found:
         return Markdown("*Launches by their place: not measured yet.*")
     rows = [(r.variant, f"{r.value:.2f}", f"{r.baseline_value:.2f}") for r in found]
-    return table([f"arguments, on an {places.header.gpu}", "every fourth launch, us", "the others, us"], rows)
+    return table([f"arguments, on an {places.header.gpu}", "every fourth launch, µs", "the others, µs"], rows)
 
 
 def table_of_costs(race: results.Results | None) -> Markdown:
@@ -302,7 +302,7 @@ def table_of_fusion() -> Markdown:
                 said = ["not measured"] + [""] * 5
             rows.append((f"{shape[0]:,} x {shape[1]:,}", metric, *said))
     display(Markdown(f"On an {results.read(results.DIRECTORY / 'fusion.json').header.gpu}:"))
-    heads = ["rows x elements", "clock", "Numba, us", "CUDA C++, us", "eager, us", "compiled, us"]
+    heads = ["rows x elements", "clock", "Numba, µs", "CUDA C++, µs", "eager, µs", "compiled, µs"]
     return table([*heads, "times as fast as eager", "as compiled"], rows)
 
 

@@ -37,9 +37,9 @@ def test_a_host_clock_hides_a_ratio_and_makes_one_up() -> None:
     assert said(10, 0, 1.5) == 1.5
     assert said(1, 100, 1.5) == pytest.approx(101.5 / 101)
     assert said(1, 100, 1, lighter=10) == pytest.approx(101 / 11)
-    assert "1.00 times at 0.5 us, 1.50 times at 16,384 us" in words(host_clock(100, 1.5, 1))
+    assert "1.00 times at 0.5 µs, 1.50 times at 16,384 µs" in words(host_clock(100, 1.5, 1))
     assert explore_host_clock().controls["launch"].value == 100
-    with pytest.raises(ValueError, match="0 us or more"):
+    with pytest.raises(ValueError, match="0 µs or more"):
         host_clock(-1, 1, 1)
 
 
