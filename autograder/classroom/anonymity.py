@@ -88,7 +88,8 @@ class Shown:
 def _renamed(found: Any, name: str, to: str) -> Any:
     """A report with another name for its file, which sentences quote too, sometimes with a capital at the start."""
     if isinstance(found, str):
-        return re.sub(re.escape(name), to, found, flags=re.IGNORECASE) if name else found
+        whole = rf"(?<!\w){re.escape(name)}(?!\w)"
+        return re.sub(whole, lambda _: to, found, flags=re.IGNORECASE) if name else found
     if isinstance(found, Mapping):
         return {key: _renamed(value, name, to) for key, value in found.items()}
     return [_renamed(value, name, to) for value in found] if isinstance(found, list | tuple) else found

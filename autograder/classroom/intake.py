@@ -333,7 +333,7 @@ def _of_student(
     if repositories:
         files, beside, others = sorted_out(files, repositories, known)
         fates += [Fate(who.id, entry.place, False, BESIDE) for entry in beside]
-        fates.append(Fate(who.id, who.name or who.id, True, f"has {others} other files of the course's repository"))
+        fates.append(Fate(who.id, who.name or who.id, True, f"has {_others(others)} of the course's repository"))
     wanted = [(path, entry) for path, entry in files if largest(path.name) and not entry.problem]
     if len(wanted) > _MOST_READ:
         return refused(f"{len(wanted)} files are more than {_MOST_READ}: hand in submission.py alone")
@@ -364,7 +364,7 @@ def _of_student(
         repositories = inside
         kept, own, others = sorted_out([(piece.path, piece) for piece in unpacked], inside, known)
         fates += [Fate(who.id, piece.place, False, BESIDE) for piece in own]
-        fates.append(Fate(who.id, str(min(inside)), True, f"has {others} other files of the course"))
+        fates.append(Fate(who.id, str(min(inside)), True, f"has {_others(others)} of the course"))
         unpacked = [piece for _, piece in kept]
     if len(unpacked) > _MOST_READ:
         return refused(f"{len(unpacked)} files are more than {_MOST_READ}: hand in submission.py alone")
@@ -480,3 +480,7 @@ def _time(text: str) -> str:
     except ValueError:
         return ""
     return found.astimezone(UTC).isoformat(timespec="seconds") if found.tzinfo else ""
+
+
+def _others(count: int) -> str:
+    return "1 other file" if count == 1 else f"{count} other files"

@@ -148,7 +148,7 @@ class MicroscopeHandler(_Handler):
         def work() -> dict[str, str]:
             try:
                 return {"page": self.desk.grader.microscope(self.target(asked))}
-            except WarplabError as error:
+            except (WarplabError, OSError) as error:
                 return {"error": str(error)}
 
         self.finish(json.dumps(await asyncio.get_running_loop().run_in_executor(self.desk.thread, work)))

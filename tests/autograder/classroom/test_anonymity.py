@@ -157,9 +157,9 @@ def test_what_cannot_be_done_is_refused_without_names(results: Path, capsys: pyt
 def test_a_report_that_quotes_its_file_quotes_the_pseudonym(results: Path) -> None:
     with Ledger(results / RECORD) as ledger:
         pair = next(line for line in ledger.lines() if line.file == "Kim.py")
-        pair = replace(pair, report={**pair.report, "parts": [{"message": "Kim.py, line 3: kim.py has no transpose."}]})
+        pair = replace(pair, report={**pair.report, "parts": [{"message": "Kim.py, line 3: kim.py opens akim.py."}]})
         shown = ledger.shown().lines([pair])[0]
-    assert shown.report["parts"] == [{"message": f"{shown.file}, line 3: {shown.file} has no transpose."}]
+    assert shown.report["parts"] == [{"message": f"{shown.file}, line 3: {shown.file} opens akim.py."}]
 
 
 def test_what_goes_out_has_the_names(results: Path, tmp_path: Path) -> None:
