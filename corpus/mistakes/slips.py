@@ -90,7 +90,7 @@ def slips(base: Path) -> Iterator[Slip]:
 
 
 def _costs_nothing(base: Path, kind: str, number: int) -> bool:
-    """Whether the emulator cannot tell, or nobody, that something is missing in that line."""
+    """Whether the slip changes nothing in that line, or nothing that the emulator sees."""
     lab = base.parent.name
     if kind in _CALLS and lab < "07":
         return True  # lab 05 calls them for rows so long that the emulator has none of them

@@ -40,7 +40,7 @@ GRADED = [
 # twenty, and what waits for ever takes longer still, so that only the first of a kind is tried.
 SLIPS = [
     *part_of([m for m in all_slips() if m.lab < "07"], 4, lambda m: (m.lab, m.kind)),
-    *{(m.lab, m.kind): m for m in reversed([*all_slips()]) if "07" <= m.lab < "21" and m.kind != "no_arrival"}.values(),
+    *{(m.lab, m.kind): m for m in reversed([*all_slips()]) if m.lab >= "07" and m.kind != "no_arrival"}.values(),
 ]
 RECORDS = part_of([*record_slips()], 4, lambda m: (m.lab, m.name.partition("_line")[0]))
 
