@@ -55,11 +55,11 @@ def test_bytes_that_never_come_are_named() -> None:
     body = "if (t == 0) { expect(&full, 1040); LOAD(tile, a, 1024, &full) }\nwait(&full, 0);"
     finding = only(run(body), FindingKind.DEADLOCK, 1)
     assert "16 of the bytes" in finding.message and "full" in finding.message
-    assert "Let it expect as many bytes as its copies bring" in finding.message
+    assert "Let it expect as many bytes as its copies carry" in finding.message
     assert f"(through line {FIRST + WAITING}) waits" in finding.message
     body = "if (t == 0) { LOAD(tile, a, 1024, &full) }\nwait(&full, 0);"
     finding = only(run(body), FindingKind.DEADLOCK, 1)
-    assert "1 arrivals" in finding.message and "1024 bytes that have come" in finding.message
+    assert "lacks 1 arrival and" in finding.message and "1024 bytes that have come" in finding.message
     assert "Let a thread announce the bytes of its copies (mbarrier.arrive.expect_tx)" in finding.message
 
 

@@ -574,7 +574,7 @@ class Explainer:
         arrivals, bytes_ = int(record[F_OTHER]), int(record[F_BYTES])
         if arrivals < 0:
             return "waits for a phase of an mbarrier that never ends: arrivals or bytes are missing."
-        lacking = [f"{arrivals} arrivals"] if arrivals else []
+        lacking = [f"{arrivals} arrival{'s' * (arrivals > 1)}"] if arrivals else []
         lacking += [f"{bytes_} of the bytes that it expects"] if bytes_ > 0 else []
         if bytes_ < 0:
             lacking.append(f"an expectation of {-bytes_} bytes that have come")
@@ -583,7 +583,7 @@ class Explainer:
         if bytes_ < 0:
             cure = f"a thread announce the bytes of its copies ({self.words.mbarrier_expect})"
         elif bytes_ > 0:
-            cure = "it expect as many bytes as its copies bring"
+            cure = "it expect as many bytes as its copies carry"
         elif arrivals:
             cure = f"as many threads arrive there as {self.words.mbarrier_init} names, or wait for the other parity"
         else:
