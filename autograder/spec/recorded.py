@@ -48,7 +48,7 @@ class RecordedRung:
 class Recorded:
     """The rungs of a lab, ladder by ladder, each from below, and the references after them."""
 
-    gpu: str
+    gpu: str  # of the shares, where there are any
     of: str
     rungs: tuple[RecordedRung, ...]
     left_out: tuple[str, ...]  # other kernels are timed than what is counted: counters say nothing of their speed
