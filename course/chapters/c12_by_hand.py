@@ -121,7 +121,10 @@ def table_of_fused() -> Markdown:
     ways = ("nccl and torch", "nccl", "one-shot", "fused")
     of = {way: raced("all_reduce, residual, RMS norm", "bfloat16", way) for way in ways}
     rows = [
-        (f"{shape[0]} GPUs, {shape[1]} rows of {shape[2]}", *(f"{of[way][shape]:.2f}" for way in ways))
+        (
+            f"{shape[0]} GPUs, {shape[1]} row{'s' * (shape[1] != 1)} of {shape[2]}",
+            *(f"{of[way][shape]:.2f}" for way in ways),
+        )
         for shape in sorted(of["fused"])
     ]
     heads = ["µs", "NCCL, then torch's operators", "NCCL, then one kernel", "one-shot, then one kernel", "fused"]
