@@ -5,6 +5,7 @@ downloads, one of them named like a module: unless it is where this package lies
 """
 
 import os
+import signal
 import sys
 import threading
 
@@ -17,11 +18,13 @@ if os.path.realpath(sys.path[0]) == HERE != os.path.dirname(os.path.dirname(os.p
 def main() -> int:
     """Run the command and return its exit code."""
     try:
-        return _prepared()
+        code = _prepared()
     except KeyboardInterrupt:  # while it is imported, or gets ready
         grades = sys.argv[1:2] in (["check"], ["grade"], ["class"], ["reference"])
         print(f"autograder: stopped by you{', nothing was graded' if grades else ''}.", file=sys.stderr)
-        return 3
+        code = 3
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is said: pressed again, it may not change the exit code
+    return code
 
 
 def _prepared() -> int:
