@@ -88,27 +88,27 @@ def read_class(place: Path, lab: str | None = None, reader: Here | None = None) 
         entries = _with_downloads(download, known, roots, found)
         if not entries and not found.fates:
             raise ClassError(f"Nothing in {place} is a file: docs/hand-ins.md says what is read.")
-        for who, student in _students(entries, known, roots, reader, found).items():
+        for name, student in _students(entries, known, roots, reader, found).items():
             if student.owned:
                 one, more = _of_student(student, lab, known, reader)
                 found.handed_in.extend(one)
                 found.fates.extend(more)
-            found.handed_in.extend(_without_files(who, student, lab))
+            found.handed_in.extend(_without_files(name, student, lab))
         found.fates.extend(_passed_over(download, entries))
     found.handed_in.sort(key=lambda one: (one.student, one.lab))
     found.warnings.extend(_alike(found.handed_in))
     return found
 
 
-def _without_files(who: str, student: _Student, asked: str | None) -> list[HandedIn]:
-    """The rows of a student whom the download names for a lab, and who has no file there."""
+def _without_files(name: str, student: _Student, asked: str | None) -> list[HandedIn]:
+    """A student's rows for the labs that the download names without a file of theirs."""
     there = {owned.rest.parts[0] for owned, _ in student.owned}
     labs = {lab for lab in student.at if lab and asked in (None, lab)} - there
     if not student.owned and not labs:
         labs = {asked or ""}
-    words, one = f"The download has no file of {who}.", student.identity
+    words, one = f"The download has no file of {name}.", student.identity
     at = student.at.get("", "")
-    return [HandedIn(who, lab, "", b"", words, one.name, one.members, student.at.get(lab, at)) for lab in sorted(labs)]
+    return [HandedIn(name, lab, "", b"", words, one.name, one.members, student.at.get(lab, at)) for lab in sorted(labs)]
 
 
 def _passed_over(download: Download, entries: Sequence[Entry]) -> list[Fate]:
@@ -419,13 +419,13 @@ def _piece(one: Mapping[str, Any], places: Mapping[str, str]) -> Piece:
 
 
 def _named_for(paths: Iterable[PurePosixPath]) -> set[str]:
-    """Who a student's Python files are of, if all have names as a platform's downloads have them."""
+    """The students that the names of Python files give; none if a name is not one of a platform's downloads."""
     found = {_person_in(path) for path in paths if largest(path.name)}
     return set() if "" in found else found
 
 
 def _person_in(path: PurePosixPath) -> str:
-    """Who a platform's names say that a file is of; empty where they say nothing."""
+    """The student that a platform's names give a file to; empty where they name nobody."""
     for part in path.parts:
         if match := moodle(part):
             return match["id"]

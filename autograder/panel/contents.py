@@ -1,4 +1,4 @@
-"""What the panel lists: the labs and chapters below the server's folder, and how far the learner is."""
+"""The panel's list: labs and chapters below the server's folder, with the learner's progress."""
 
 from __future__ import annotations
 

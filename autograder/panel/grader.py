@@ -91,7 +91,10 @@ class Grader:
         return source
 
     def _process(self, target: Target) -> CaptureProcess:
-        return self._captured_in.setdefault("cupy" in target.text, CaptureProcess())
+        with_cupy = "cupy" in target.text
+        if with_cupy not in self._captured_in:
+            self._captured_in[with_cupy] = CaptureProcess()
+        return self._captured_in[with_cupy]
 
     def _worker(self, machine: Machine) -> ConfinedWorker:
         if machine not in self._workers:

@@ -1,4 +1,4 @@
-"""What the panel's page asks of Jupyter's server. Each request needs the server's login and, to change anything, its
+"""Handlers of Jupyter's server for the panel's page. Each request needs the server's login and, to change anything, its
 XSRF cookie; work is done by one thread, and submissions run in the judge's sandboxes alone."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PAGE = Path(__file__).parent / "page"
 
 
 class Desk:
-    """What all handlers of a server share: a thread, and the grader, once it is asked for."""
+    """Shared by all handlers of a server: a thread, and the grader, made at its first use."""
 
     def __init__(self) -> None:
         self.thread = ThreadPoolExecutor(1, "warplab-panel")
@@ -53,7 +53,7 @@ class _Handler(APIHandler):
 
     @property
     def desk(self) -> Desk:
-        """What all handlers share."""
+        """Shared by all handlers."""
         return self.settings["warplab_desk"]
 
     def asked(self) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class GradeHandler(_Handler):
                 say({"report": shown(self.desk.grader.grade(self.target(asked), asked["way"], progress))})
             except WarplabError as error:
                 say({"error": str(error)})
-            except Exception as error:  # or the page would wait for ever
+            except Exception as error:  # or the page would never get an answer
                 self.log.exception("warplab: the panel's grade failed")
                 say({"error": f"The panel failed ({error}). The server's log says more."})
 

@@ -1,4 +1,4 @@
-"""A report as the panel shows it: plain data, of which the page makes text, never HTML."""
+"""A report as the panel shows it: plain data. The page shows it as text, never as HTML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the panel is asked to grade: the text of an open file of a lab, or of a cell that begins with %%submit."""
+"""A submission that the panel grades: the text of an open file of a lab, or of a cell that begins with %%submit."""
 
 from __future__ import annotations
 

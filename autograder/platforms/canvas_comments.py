@@ -62,7 +62,7 @@ def _counting(names: Sequence[str], file: str) -> str:
 
 
 def _words(line: GradeLine) -> str:
-    """What counts, and the words about each part."""
+    """The grade that counts, and the words about each part."""
     text = f"{line.lab}: {line.points:g} points count."
     text += f" {line.why}" if line.why else ""
     if report := line.graded():
