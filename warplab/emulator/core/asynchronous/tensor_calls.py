@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from warplab.emulator.core.state.faults import compiled, warp_state
-from warplab.emulator.core.state.layout import (
-    E_MACHINE,
-    M_TENSOR_CODE,
-    M_WARP_COUNT,
-    M_WARPS,
-    STATUS_READY,
-    W_STATUS,
-)
+from warplab.emulator.core.state.faults import compiled, ready_warps
+from warplab.emulator.core.state.layout import E_MACHINE, M_TENSOR_CODE
 from warplab.emulator.core.state.raw import call_address, get
 
 START, END, COMPLETE, STUCK = -1, -2, -3, -4  # of a block, of a commit, beside the opcodes
@@ -40,23 +33,15 @@ def end_tensor(m):
 
 @compiled
 def finish_tensor(event):
-    """What a commit tracks happens, and the mbarrier hears of it."""
+    """The operations that a commit tracks end, and arrive at its mbarrier."""
     run_tensor(get(event, E_MACHINE), COMPLETE, 0, 0, 0, event, 0, 0)
 
 
 @compiled
-def _ready(m):
-    count = 0
-    for warp in range(get(m, M_WARP_COUNT)):
-        count += get(warp_state(get(m, M_WARPS), warp), W_STATUS) == STATUS_READY
-    return count
-
-
-@compiled
 def free_tensor(m):
-    """Nobody can go on: let warps go on that wait for columns. Were there any?"""
+    """No warp can go on: let those go on that wait for columns. Were there any?"""
     if get(m, M_TENSOR_CODE) == 0:
         return False
-    before = _ready(m)
+    before = ready_warps(m)
     run_tensor(m, STUCK, 0, 0, 0, 0, 0, 0)
-    return _ready(m) > before
+    return ready_warps(m) > before

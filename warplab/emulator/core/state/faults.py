@@ -32,8 +32,12 @@ from warplab.emulator.core.state.layout import (
     M_FINDINGS,
     M_PEERS,
     M_STOP,
+    M_WARP_COUNT,
+    M_WARPS,
     SAME_WARP,
+    STATUS_READY,
     W_FIELDS,
+    W_STATUS,
 )
 from warplab.emulator.core.state.raw import get, increase, put
 
@@ -48,6 +52,15 @@ def compiled(function: Callable) -> Callable:
 def warp_state(machine_warps, warp):
     """The address of a warp's state."""
     return machine_warps + warp * W_FIELDS * 8
+
+
+@compiled
+def ready_warps(m):
+    """How many warps of a block can run."""
+    count = 0
+    for warp in range(get(m, M_WARP_COUNT)):
+        count += get(warp_state(get(m, M_WARPS), warp), W_STATUS) == STATUS_READY
+    return count
 
 
 @compiled

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from warplab.emulator.core.state.faults import compiled, warp_state
-from warplab.emulator.core.state.layout import (
-    M_PRODUCTS,
-    M_WARP_COUNT,
-    M_WARPS,
-    STATUS_READY,
-    W_STATUS,
-)
+from warplab.emulator.core.state.faults import compiled, ready_warps
+from warplab.emulator.core.state.layout import M_PRODUCTS
 from warplab.emulator.core.state.raw import call_address, get
 
 START, STUCK = -1, -2  # of a block, beside the opcodes
@@ -31,19 +25,10 @@ def start_products(m):
 
 
 @compiled
-def _ready(m):
-    """How many warps of a block can run."""
-    count = 0
-    for warp in range(get(m, M_WARP_COUNT)):
-        count += get(warp_state(get(m, M_WARPS), warp), W_STATUS) == STATUS_READY
-    return count
-
-
-@compiled
 def free_products(m):
     """Nobody can go on: let warps go on that wait at a product for one of their warpgroup. Were there any?"""
     if get(m, M_PRODUCTS) == 0:
         return False
-    before = _ready(m)
+    before = ready_warps(m)
     run_product(m, STUCK, 0, 0, 0, 0, 0, 0)
-    return _ready(m) > before
+    return ready_warps(m) > before

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from warplab.emulator.lowering import tcgen05
 from warplab.emulator.lowering.rows import Row
 from warplab.emulator.program import Work
@@ -9,7 +11,7 @@ from warplab.emulator.program import Work
 TITLE = "Tensor memory"
 _TESTED = "tests/emulator/tensor/test_tcgen05.py"
 _BUILDER = "tests/emulator/tensor/tensor_memory.py"
-_SINCE = {"": 100}
+_row = partial(Row, since={"": 100}, name_parts=2)
 _MMA = "tcgen05.mma.cta_group::1"
 _KINDS = "{.kind::f16,.kind::tf32,.kind::f8f6f4}"
 _COMMIT = "tcgen05.commit{.cta_group::1,.cta_group::2}.mbarrier::arrive::one.shared::cluster"
@@ -17,34 +19,28 @@ _LANES = "4b32"
 _SCALED = "[tmem] b64 b64 b32 [tmem] [tmem] pred"
 
 ROWS = (
-    Row(
+    _row(
         (("tcgen05.alloc{.cta_group::1,.cta_group::2}.sync.aligned{,.shared::cta}.b32", "[] u32"),),
         tcgen05.allocate,
         Work.CONTROL,
-        since=_SINCE,
         writes=False,
-        name_parts=2,
         tested=_TESTED,
     ),
-    Row(
+    _row(
         (("tcgen05.dealloc{.cta_group::1,.cta_group::2}.sync.aligned.b32", "b32 u32"),),
         tcgen05.deallocate,
         Work.CONTROL,
-        since=_SINCE,
         writes=False,
-        name_parts=2,
         tested=_TESTED,
     ),
-    Row(
+    _row(
         (("tcgen05.relinquish_alloc_permit{.cta_group::1,.cta_group::2}.sync.aligned", ""),),
         tcgen05.relinquish,
         Work.CONTROL,
-        since=_SINCE,
         writes=False,
-        name_parts=2,
         tested=_TESTED,
     ),
-    Row(
+    _row(
         (
             ("tcgen05.ld.sync.aligned{.32x32b,.16x64b}.x4{,.pack::16b}.b32", "4b32 [tmem]"),
             ("tcgen05.ld.sync.aligned{.16x128b.x4,.16x256b.x2}{,.pack::16b}.b32", "8b32 [tmem]"),
@@ -52,11 +48,9 @@ ROWS = (
         ),
         tcgen05.move,
         Work.MEMORY,
-        since=_SINCE,
-        name_parts=2,
         tested=_TESTED,
     ),
-    Row(
+    _row(
         (
             ("tcgen05.st.sync.aligned{.32x32b,.16x64b}.x4{,.unpack::16b}.b32", "[tmem] 4b32"),
             ("tcgen05.st.sync.aligned{.16x128b.x4,.16x256b.x2}{,.unpack::16b}.b32", "[tmem] 8b32"),
@@ -64,39 +58,31 @@ ROWS = (
         ),
         tcgen05.move,
         Work.MEMORY,
-        since=_SINCE,
         writes=False,
-        name_parts=2,
         tested=_BUILDER,
     ),
-    Row(
+    _row(
         (("tcgen05{.wait::ld,.wait::st}.sync.aligned", ""),),
         tcgen05.wait,
         Work.CONTROL,
-        since=_SINCE,
         writes=False,
-        name_parts=2,
         tested=_TESTED,
     ),
-    Row(
+    _row(
         (("tcgen05{.fence::before_thread_sync,.fence::after_thread_sync}", ""),),
         tcgen05.fence,
         Work.CONTROL,
-        since=_SINCE,
         writes=False,
-        name_parts=2,
         tested=_TESTED,
     ),
-    Row(
+    _row(
         ((_COMMIT + ".b64", "[]"), (_COMMIT + ".multicast::cluster.b64", "[] b16")),
         tcgen05.commit,
         Work.CONTROL,
-        since=_SINCE,
         writes=False,
-        name_parts=2,
         tested=_TESTED,
     ),
-    Row(
+    _row(
         (
             (_MMA + _KINDS, f"[tmem] b64 b64 b32 {_LANES} pred"),
             (_MMA + _KINDS, "[tmem] b64 b64 b32 pred"),
@@ -112,27 +98,23 @@ ROWS = (
         ),
         tcgen05.product,
         Work.TENSOR,
-        since=_SINCE,
         refused=(
             ("tcgen05.mma.sp.cta_group::1" + _KINDS, "[tmem] b64 b64 [tmem] b32 pred"),
             ("tcgen05.mma.ws.cta_group::1" + _KINDS, "[tmem] b64 b64 b32 pred"),
         ),
         writes=False,
-        name_parts=2,
         tested=_BUILDER,
     ),
-    Row(
+    _row(
         (
             ("tcgen05.cp{.cta_group::1,.cta_group::2}{.128x256b,.128x128b,.4x256b,.32x128b.warpx4}", "[tmem] b64"),
             ("tcgen05.cp.cta_group::1.64x128b{.warpx2::02_13,.warpx2::01_23}", "[tmem] b64"),
         ),
         tcgen05.copy,
         Work.MEMORY,
-        since=_SINCE,
         refused=(("tcgen05.cp.cta_group::1.128x256b.b8x16{.b4x16_p64,.b6x16_p32}", "[tmem] b64"),),
         writes=False,
-        name_parts=2,
         tested=_BUILDER,
     ),
-    Row(refused=(("tcgen05.shift.cta_group::1.down", "[tmem]"),), since=_SINCE, name_parts=2),
+    _row(refused=(("tcgen05.shift.cta_group::1.down", "[tmem]"),)),
 )
