@@ -331,7 +331,7 @@ def similar(options: argparse.Namespace, console: Console) -> int:
         texts += compared_texts.earlier(results, lab, shown.hidden)
     for folder in options.known:
         texts += compared_texts.collected(folder, lab)
-    machine = None if options.tokens_only else choose_machine("emulator")
+    machine = None if options.tokens_only else choose_machine("emulator", lab.needs)
     if machine is not None:
         require_isolation(machine.isolation, options.results, options.allow_reduced_isolation)
     with progress_bar(console, "reading" if machine is None else "compiling") as progress:

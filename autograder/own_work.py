@@ -14,7 +14,6 @@ from autograder.spec.task import Case
 from autograder.worker.microscope_stage import page_of
 from autograder.worker.prepare_stage import Captured, prepare_here
 from warplab.errors import WarplabError
-from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.sandbox.isolation import Isolation
 
 
@@ -40,7 +39,7 @@ def save_microscope(lab: Lab, source: Path, seed: int, page: Path) -> bool:
     drawn = lab.drawn(seed)
     case = drawn.task.profile
     try:
-        captured = capture_submission(drawn, source, [case], seed, EMULATED_ARCHITECTURE)
+        captured = capture_submission(drawn, source, [case], seed, lab.emulated)
         page_of(captured.plans[case.name], drawn, seed).save(page)
     except (WarplabError, OSError, ValueError):
         return False

@@ -108,6 +108,8 @@ def _one(
     try:
         source = case.source(folder)
         drawn_by = seed if case.seed is None else case.seed
+        if machine.device is Executor.EMULATOR:
+            machine = replace(machine, architecture=lab.emulated)
         report = grade(Request(lab, source, machine, drawn_by, case.quick), worker, turns=turns)
     finally:
         idle.put(worker)

@@ -28,7 +28,6 @@ from autograder.worker.same_kernels import other_kernels
 from course import results
 from warplab import emulator
 from warplab.files import write_whole
-from warplab.plan.model import EMULATED_ARCHITECTURE
 
 SIZES = 5  # of a class of which all are counted: where there are more, shapes do not differ much
 # How many rows an expert has is drawn with the inputs, and it matters.
@@ -63,7 +62,7 @@ def counted(lab: Lab, path: Path, size: Dimensions) -> list[Counted] | None:
     """The counters of a rung for a size of the profile case; None if it launches other kernels for what is timed."""
     case = replace(lab.task.profile, dimensions=size)
     lab = replace(lab, task=replace(lab.task, profile=case))
-    plans = capture_submission(lab, path, (case, lab.task.timing), 0, EMULATED_ARCHITECTURE).plans
+    plans = capture_submission(lab, path, (case, lab.task.timing), 0, lab.emulated).plans
     plan = plans[case.name]
     if other_kernels(plan, plans[lab.task.timing.name], ()):
         return None
@@ -72,7 +71,7 @@ def counted(lab: Lab, path: Path, size: Dimensions) -> list[Counted] | None:
         draw = partial(generate, np, lab.task, case, seed)
         values = draw()
         inputs = {name: values[name] for name in plan.buffers if name in values}
-        execution = emulator.execute(plan, inputs, architecture=EMULATED_ARCHITECTURE, sanitize=False)
+        execution = emulator.execute(plan, inputs, architecture=lab.emulated, sanitize=False)
         relative = relative_counters(lab.task, size, counters_of(lab.task, execution, plan, draw))
         one = Counted(dict(size), {name: float(f"{value:.5g}") for name, value in relative.items()})
         found += [one] if one not in found else []

@@ -45,7 +45,7 @@ from warplab.emulator.orders import Order
 from warplab.plan.capture.failure import CaptureFailure
 from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Execution
-from warplab.plan.model import EMULATED_ARCHITECTURE, HostCall, Plan
+from warplab.plan.model import HostCall, Plan
 
 FILE = results.DIRECTORY / "seeds.json"
 COMMAND = "python -m benchmarks.seeds"
@@ -108,6 +108,7 @@ class Plans:
 
     def __init__(self, lab: Lab, path: Path, seeds: Sequence[int]) -> None:
         self._path = path
+        self._architecture = lab.emulated
         self._plans: dict[HostCall, Plan] = {}
         self._calls = {}
         for seed in seeds:
@@ -121,7 +122,7 @@ class Plans:
         if call not in self._plans:
             later = [other for (_, name), other in self._calls.items() if name == case.name and other != call]
             wanted = [call, *(other for other in dict.fromkeys(later) if other not in self._plans)][:CALLS]
-            plans = capture(self._path, wanted, (EMULATED_ARCHITECTURE,), timeout=CAPTURE_SECONDS)
+            plans = capture(self._path, wanted, (self._architecture,), timeout=CAPTURE_SECONDS)
             self._plans.update(zip(wanted, plans, strict=True))
         return self._plans[call]
 
@@ -198,6 +199,7 @@ def _reason(contender: Contender, lab: Lab, plans: Plans, seed: int, first: str)
 
 def _run(contender: Contender, lab: Lab, case: Case, plans: Plans, seed: int) -> CaseOutcome:
     executions: list[Execution] = []
+    architecture = lab.emulated
     searched = contender.part is Part.SAFETY and not contender.right
 
     def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Run]:
@@ -205,7 +207,7 @@ def _run(contender: Contender, lab: Lab, case: Case, plans: Plans, seed: int) ->
             return emulator.execute(
                 plan,
                 inputs,
-                architecture=EMULATED_ARCHITECTURE,
+                architecture=architecture,
                 instruction_budget=INSTRUCTION_BUDGET,
                 sanitize=searched,
                 workers=1,
@@ -213,9 +215,7 @@ def _run(contender: Contender, lab: Lab, case: Case, plans: Plans, seed: int) ->
                 seed=order.seed,
             )
 
-        runs = in_orders(
-            executed, plan, EMULATED_ARCHITECTURE, seed
-        )  # as a grade: some faults show in other orders only
+        runs = in_orders(executed, plan, architecture, seed)  # as a grade: some faults show in other orders only
         executions.extend(execution for _, execution in runs)
         return [Run(execution, str(order)) for order, execution in runs]
 

@@ -76,7 +76,7 @@ def missing_tensor_work(lab: Lab, profile: CaseOutcome) -> str:
     if profile.counters is None or (done := profile.counters.tensor_multiply_adds) >= needed:
         return ""
     ran = f"Tensor cores made {done:,} multiply-adds" if done else "No tensor core ran"
-    instructions = "wgmma" if lab.needs == "sm_90a" else "mma"
+    instructions = {"sm_90a": "wgmma", "sm_100a": "tcgen05.mma"}.get(lab.needs, "mma")
     return (
         f"{ran} on the profile case; this lab asks for {needed:,.0f} multiply-adds of theirs or more. Make the "
         f"products with {instructions}."

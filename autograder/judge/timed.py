@@ -38,7 +38,9 @@ def timed_part(
     `others` says why other kernels would be timed than were judged, if so (autograder.worker.same_kernels).
     `hardware` is what measures (Machine.hardware): a target that another card set is said to be such."""
     if measure is None:
-        message = "Needs a GPU; the points of this part are left out of the maximum."
+        card = "B200" if lab.emulated == "sm_100a" else "GPU"
+        left_out = "; the points of this part are left out of the maximum" if lab.points.efficiency else ""
+        message = f"Needs a {card}{left_out}."
         return efficiency_part(lab, Ruling(Status.NOT_MEASURED, message))
     if not answers_right:
         return efficiency_part(lab, Ruling(Status.WITHHELD, "Not timed, because the answers are wrong."))

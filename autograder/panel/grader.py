@@ -59,7 +59,7 @@ class Grader:
         Raises LabError for a lab without kernels, Rejected, JudgeError, NoPage, DeviceError, OSError.
         """
         lab, seed = find_lab(target.lab.name), secret_seed()
-        drawn, machine = lab.drawn(seed), choose_machine("emulator", own=True)
+        drawn, machine = lab.drawn(seed), choose_machine("emulator", lab.needs, own=True)
         submission = read_submission(self._written(target), captured_in=self._process(target))
         worker = self._worker(machine)
         runner = Runner(worker, drawn, seed)

@@ -8,10 +8,10 @@ from importlib import metadata
 from pathlib import Path
 
 from autograder.records.status import Executor
+from autograder.spec.lab import emulated_architecture
 from warplab.errors import DeviceError
 from warplab.hardware.toolkit import CUPY, refusal, remedy, toolkit
 from warplab.plan.capture.escape_probe import strongest
-from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.sandbox.isolation import Isolation
 
 _PACKAGES = ("warplab", "numba", "numba-cuda", *CUPY, "cuda-core", "nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu12", "numpy")
@@ -51,7 +51,7 @@ def choose_machine(wanted: str, needs: str = "", own: bool = False, index: int =
     there is none that serves.
     """
     if wanted == "emulator":
-        return _emulator()
+        return _emulator(needs)
     from warplab.hardware.device import architecture_of, present
 
     gpu = present(index)
@@ -63,12 +63,12 @@ def choose_machine(wanted: str, needs: str = "", own: bool = False, index: int =
         why = f"This lab's kernels need {needs}, which the {gpu.name} ({architecture_of(gpu)}) is not"
     else:
         name, stands_by = architecture_of(gpu), own and wanted == "auto"
-        instead = _emulator(f". The {gpu.name} ({name}) does not take this submission")
+        instead = _emulator(needs, f". The {gpu.name} ({name}) does not take this submission")
         found = Machine(Executor.GPU, name, f"{gpu.name}, driver {gpu.driver}", index=index)
-        return replace(found, instead=instead) if stands_by and name != EMULATED_ARCHITECTURE else found
+        return replace(found, instead=instead) if stands_by and name != emulated_architecture(needs) else found
     if wanted == "gpu":
         raise DeviceError(f"{why}, or grade with --device emulator.")
-    return _emulator() if gpu is None else _emulator(f". {why}")
+    return _emulator(needs) if gpu is None else _emulator(needs, f". {why}")
 
 
 def serves(architecture: str, needs: str) -> bool:
@@ -83,9 +83,9 @@ def _number(architecture: str) -> int:
     return int(architecture.removeprefix("sm_").rstrip("a"))
 
 
-def _emulator(why: str = "") -> Machine:
-    hardware = f"emulator ({EMULATED_ARCHITECTURE}) on {platform.machine()}{why}"
-    return Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, hardware)
+def _emulator(needs: str, why: str = "") -> Machine:
+    name = emulated_architecture(needs)
+    return Machine(Executor.EMULATOR, name, f"emulator ({name}) on {platform.machine()}{why}")
 
 
 def require_isolation(isolation: Isolation, source: Path, allow_reduced: bool = False) -> None:

@@ -26,7 +26,7 @@ from autograder.spec.programs import ProgramTask
 from autograder.spec.schedules import ScheduleTask
 from autograder.spec.task import Case, Task
 from warplab.errors import WarplabError
-from warplab.plan.model import Language
+from warplab.plan.model import EMULATED_ARCHITECTURE, Language
 
 
 def _course_folder() -> Path:
@@ -107,6 +107,11 @@ class LabOf(Generic[T_co]):
         """The oldest architecture that submissions can be written for."""
         return self.form or self.needs
 
+    @property
+    def emulated(self) -> str:
+        """The architecture that the emulator is for the lab's kernels."""
+        return emulated_architecture(self.needs)
+
     def points_without_gpus(self, part: str) -> float:
         """What a part gives where nothing can be measured."""
         return float(getattr(self.points, part)) - (self.task.measured_points if part == "efficiency" else 0.0)
@@ -121,6 +126,11 @@ class LabOf(Generic[T_co]):
             if case.name == name:
                 return case
         raise LabError(f"Lab {self.name} has no case named {name!r}.")
+
+
+def emulated_architecture(needs: str) -> str:
+    """What the emulator is for kernels that need an architecture: Hopper, unless they need a newer one by name."""
+    return needs if needs.startswith("sm_10") else EMULATED_ARCHITECTURE
 
 
 Lab: TypeAlias = LabOf[Task]  # asks for kernels

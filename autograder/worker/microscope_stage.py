@@ -31,4 +31,4 @@ def page_of(plan: Plan, drawn: Lab, seed: int) -> Page:
     launches = plan.launches
     largest = max(range(len(launches)), key=lambda n: prod(launches[n].grid) * prod(launches[n].block))
     inputs = dict(generate(np, drawn.task, drawn.task.profile, seed))
-    return profile(plan, inputs, launch=largest).microscope()
+    return profile(plan, inputs, launch=largest, architecture=drawn.emulated).microscope()

@@ -95,6 +95,14 @@ def test_hoppers_own_instructions_run_on_hopper_alone(architecture: str, served:
     assert {needs for needs in ("", "sm_75", "sm_80", "sm_90", "sm_90a") if serves(architecture, needs)} == served
 
 
+@pytest.mark.parametrize(
+    ("needs", "name"), [("", "sm_90a"), ("sm_80", "sm_90a"), ("sm_90a", "sm_90a"), ("sm_100a", "sm_100a")]
+)
+def test_the_emulator_is_what_a_labs_kernels_need(needs: str, name: str) -> None:
+    machine = choose_machine("emulator", needs)
+    assert machine.architecture == name and f"emulator ({name})" in machine.hardware
+
+
 @pytest.mark.processes
 def test_a_lab_that_a_gpu_cannot_run_is_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = SimpleNamespace(name="NVIDIA L4", driver="580.65.06", compute_capability=(8, 9))

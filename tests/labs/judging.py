@@ -5,6 +5,7 @@ Most of it goes without hidden cases, which are captured in a process of their o
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,11 @@ from warplab.worker.process import Worker
 EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
 SEED = 20
 SCORED = (Part.CORRECTNESS, Part.SAFETY, Part.TRAFFIC)
+
+
+def emulator_for(lab: str) -> Machine:
+    """The emulator as a grade of the lab called `lab` has it."""
+    return replace(EMULATOR, architecture=find_any(lab).emulated)
 
 
 def files(*patterns: str, root: Path = CORPUS) -> list[Path]:
@@ -51,7 +57,7 @@ def expectation(path: Path) -> tuple[str, str, str]:
 
 
 def judge(path: Path, lab: str, worker: Worker, quick: bool = False) -> Report:
-    report = grade(Request(find_any(lab), path, EMULATOR, seed=SEED, quick=quick), worker)
+    report = grade(Request(find_any(lab), path, emulator_for(lab), seed=SEED, quick=quick), worker)
     assert report.status is not Status.JUDGE_ERROR, report.message
     skip_without_torch(report)
     return report

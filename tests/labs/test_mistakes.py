@@ -11,23 +11,19 @@ import pytest
 
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.pipeline import grade
-from autograder.records.machine import Machine
 from autograder.records.report import Report
 from autograder.records.request import Request
-from autograder.records.status import Executor
 from autograder.spec.lab import find_any
 from corpus.mistakes.mistake import Mistake, mistakes
 from corpus.mistakes.record_slips import RECORD_LABS, record_slips
 from corpus.mistakes.slips import KINDS, SOLUTIONS, all_slips
-from tests.labs.judging import skip_without_torch
+from tests.labs.judging import EMULATOR, emulator_for, skip_without_torch
 from tests.sampling import part_of
 from warplab.own_kernels.run import OwnCodeError, run_file
-from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.worker.process import Worker
 
 pytestmark = pytest.mark.processes
 
-EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
 SEED = 1
 SAMPLED = 12  # one in so many of the labs that take a second each is in `make test` too
 WITHOUT_KERNELS = {*RECORD_LABS, "18_break_the_judge"}
@@ -55,7 +51,7 @@ def worker() -> Iterator[Worker]:
 def graded(lab: str, text: str, worker: Worker, folder: Path) -> Report:
     path = folder / "submission.py"
     path.write_text(text, encoding="utf-8")
-    return grade(Request(find_any(lab), path, EMULATOR, seed=SEED, quick=True), worker)
+    return grade(Request(find_any(lab), path, emulator_for(lab), seed=SEED, quick=True), worker)
 
 
 @pytest.mark.parametrize("mistake", GRADED)

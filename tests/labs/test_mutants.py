@@ -10,21 +10,17 @@ import pytest
 
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.pipeline import grade
-from autograder.records.machine import Machine
 from autograder.records.request import Request
-from autograder.records.status import Executor
 from autograder.spec.lab import find_any, known_labs, solutions_folder
 from corpus.judge.mutants.mutant import Edit, EditDoesNotApply, Mutant
 from corpus.judge.mutants.verdict import objections
 from corpus.judge.truth import mutants
-from tests.labs.judging import skip_without_torch
+from tests.labs.judging import EMULATOR, emulator_for, skip_without_torch
 from tests.sampling import one_of_each
-from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.worker.process import Worker
 
 pytestmark = pytest.mark.processes
 
-EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
 SEED = 20
 MUTANTS = mutants()
 CHOSEN = one_of_each(MUTANTS, lambda mutant: (mutant.cause.part, mutant.cause.status))
@@ -39,7 +35,7 @@ def worker() -> Iterator[Worker]:
 @pytest.mark.parametrize("mutant", CHOSEN, ids=lambda mutant: mutant.identifier)
 def test_mutants_fail_for_their_reason(mutant: Mutant, worker: Worker, tmp_path: Path) -> None:
     path = mutant.write(solutions_folder(), tmp_path)
-    report = grade(Request(find_any(mutant.lab), path, EMULATOR, seed=SEED, quick=True), worker)
+    report = grade(Request(find_any(mutant.lab), path, emulator_for(mutant.lab), seed=SEED, quick=True), worker)
     skip_without_torch(report)
     found = objections(mutant, report, path.read_text(encoding="utf-8"))
     assert not found, "\n".join([*found, *(f"{part.part}: {part.status}: {part.message}" for part in report.parts)])

@@ -11,6 +11,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,7 +106,7 @@ def judged(path: Path, labs: Path, worker: Worker, monkeypatch: pytest.MonkeyPat
     lab = find_lab(path.parts[-3])
     hidden = [case for case in lab.task.correctness if case.hidden and not case.needs_gpu]
     assert hidden and all(case.name.startswith("secret-") for case in hidden)
-    report = grade(Request(lab, path, EMULATOR, seed=SEED), worker)
+    report = grade(Request(lab, path, replace(EMULATOR, architecture=lab.emulated), seed=SEED), worker)
     assert report.status is not Status.JUDGE_ERROR, report.message
     text = told(report)
     return text, {number for number in secrets(hidden) if stands_in(number, text)}

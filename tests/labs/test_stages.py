@@ -13,21 +13,19 @@ import pytest
 
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.pipeline import grade
-from autograder.records.machine import Machine
 from autograder.records.report import Report
 from autograder.records.request import Request
-from autograder.records.status import Executor, Status
+from autograder.records.status import Status
 from autograder.spec.lab import find_lab, labs_folder, solutions_folder
 from autograder.starter import make_starter
+from tests.labs.judging import EMULATOR, emulator_for
 from tests.labs.parts_of_lab_07 import BLOCKS as PLACES
 from tests.labs.parts_of_lab_07 import FRAGMENTS, STEPS
 from tests.labs.parts_of_lab_10 import CHOOSE, COUNT, PLACE
 from tests.sampling import WHOLE, only_whole
-from warplab.plan.model import EMULATED_ARCHITECTURE
 
 pytestmark = pytest.mark.processes
 
-EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
 LAB, LAB_07, LAB_09, LAB_10 = "08_hopper_hgemm", "07_tensor_core_hgemm", "09_fp8_gemm", "10_index_shuffle"
 MOST_LINES = {"submission.py": 70, "submission_cuda.py": 90}  # of labs 07 and 10 after their third stage
 BLOCKS = (2, 3, 6, 8)  # of the solution, that are done with part 1, 2, 3 and 4
@@ -53,7 +51,7 @@ def worker() -> Iterator[ConfinedWorker]:
 def graded(text: str, worker: ConfinedWorker, folder: Path, lab: str = LAB) -> Report:
     path = folder / "submission.py"
     path.write_text(text, encoding="utf-8")
-    return grade(Request(find_lab(lab), path, EMULATOR, seed=3, quick=True), worker)
+    return grade(Request(find_lab(lab), path, emulator_for(lab), seed=3, quick=True), worker)
 
 
 def passed(report: Report) -> set[str]:

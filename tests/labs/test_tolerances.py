@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from autograder.spec.inputs import generate, host_calls
-from autograder.spec.lab import find_lab, kernel_labs, solutions_folder
-from autograder.spec.task import Case, ScalarSpec, Task
+from autograder.spec.lab import Lab, find_lab, kernel_labs, solutions_folder
+from autograder.spec.task import Case, ScalarSpec
 from autograder.worker.compare import worst_ratio
 from corpus.judge.entries import further_tests
 from corpus.judge.submission_files import submissions
@@ -23,7 +23,7 @@ from corpus.judge.truth import truth_of
 from tests.sampling import part_of
 from warplab import emulator
 from warplab.plan.capture.submission import capture
-from warplab.plan.model import EMULATED_ARCHITECTURE, Plan, Role
+from warplab.plan.model import Plan, Role
 
 pytestmark = pytest.mark.processes
 
@@ -64,21 +64,22 @@ def worst_ratios(path: Path, seeds: int) -> Iterator[list[float]]:
     draws = DRAWS if drawn else seeds
     # Not assembled: what a kernel computes is its PTX, and only counters ask for machine code.
     plans = {
-        first: capture(path, host_calls(task, cases, first), (EMULATED_ARCHITECTURE,), timeout=300.0)
+        first: capture(path, host_calls(task, cases, first), (lab.emulated,), timeout=300.0)
         for first in range(0, seeds, draws)
     }
     for number, case in enumerate(cases):
         yield [
-            worst_of_a_run(task, case, plans[first][number], first, draw)
+            worst_of_a_run(lab, case, plans[first][number], first, draw)
             for first in plans
             for draw in range(min(draws, seeds - first))
         ]
 
 
-def worst_of_a_run(task: Task, case: Case, plan: Plan, seed: int, draw: int) -> float:
+def worst_of_a_run(lab: Lab, case: Case, plan: Plan, seed: int, draw: int) -> float:
+    task = lab.task
     values = generate(np, task, case, seed, iteration=draw)
     arrays = {spec.name: values[spec.name] for spec in task.arrays(Role.INPUT, Role.INOUT)}
-    outputs = emulator.execute(plan, arrays, architecture=EMULATED_ARCHITECTURE, sanitize=False, workers=1).outputs
+    outputs = emulator.execute(plan, arrays, architecture=lab.emulated, sanitize=False, workers=1).outputs
     expected, bound = task.expected(np, values), task.bound(np, values)
     return max(worst_ratio(np, outputs[name], np.asarray(expected[name]), bound[name]) for name in expected)
 
