@@ -199,8 +199,11 @@ def _without_root(entries: Sequence[Entry], known: Sequence[str], roots: list[st
 
 def _holds_a_class(root: str, inside: Sequence[tuple[str, ...]], known: Sequence[str]) -> bool:
     """Whether a folder is no student's: a platform's names are in it, or folders and archives that are no lab's."""
-    if (_METADATA,) in inside and not _GRADESCOPE_EXPORT.fullmatch(root):  # it may be a student's
-        return False
+    if (_METADATA,) in inside:
+        if not _GRADESCOPE_EXPORT.fullmatch(root):  # it may be a student's
+            return False
+        if len(inside) == 1:  # nobody handed in a file
+            return True
     paths = [parts for parts in inside if parts != (_METADATA,)]
     children = {parts[0] for parts in paths if parts}
     if _are_platforms(children):

@@ -289,6 +289,10 @@ def test_somebody_who_is_named_without_a_file_has_a_row(tmp_path: Path) -> None:
     assert rows["ada@x.edu"].problem == "The download has no file of ada@x.edu." and not found.all_read
     assert (rows["ada@x.edu"].called, rows["ada@x.edu"].lab) == ("Ada", LAB)
     assert rows["ada@x.edu"].at == read_class(gradescope().write(tmp_path / "all"), LAB).handed_in[0].at != ""
+    for place in ("c", "d/assignment_7_export"):  # of an export alone, and of what holds it
+        metadata = Tree({path: text for path, text in files.items() if path.endswith(".yml")}, {})
+        found = read_class(metadata.write(tmp_path / place[0]) / place[2:], LAB)
+        assert [one.student for one in found.handed_in] == sorted(rows) and not found.all_read
     nbgrader = {f"submitted/{who}/{LAB}/timestamp.txt": b"2026-11-20 22:00:00 UTC" for who in ("ada", "bob")}
     nbgrader[f"submitted/bob/{LAB}/submission.py"] = b"# bob"
     rows = {one.student: one for one in read_class(Tree(nbgrader, {}).write(tmp_path / "b")).handed_in}
