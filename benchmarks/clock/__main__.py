@@ -1,0 +1,66 @@
+"""How long kernels take by the model and by the clock.
+
+`python -m benchmarks.clock measure [LAB ...]` times them on the GPU present and writes clock_times.json, or if that is
+of another GPU one beside it. Names of labs, or `textbook`, restrict it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+
+from benchmarks.clock import subjects
+from benchmarks.clock.measure import Wrong, times
+from course import results
+from warplab.errors import WarplabError
+from warplab.hardware.device import architecture_of, present
+
+TIMES = results.DIRECTORY / "clock_times.json"
+TEXTBOOK = "textbook"
+
+
+def measure(wanted: list[str]) -> int:
+    """Time all subjects, those that were never timed on a GPU last; what was timed stays if a later one fails."""
+    device = present()
+    if device is None:
+        print("No GPU answers in this machine.", file=sys.stderr)
+        return 3
+    architecture = architecture_of(device)
+    records: list[results.Record] = []
+    start, failed = time.monotonic(), 0
+    header = results.make_header("python -m benchmarks.clock measure")
+    for part in _parts(wanted, architecture):
+        try:
+            for record in times(part, architecture):
+                records.append(record)
+                seconds = time.monotonic() - start
+                print(f"{seconds:6.1f} s  {record.name:60} {record.value * 1e3:10.2f} us", flush=True)
+        except (WarplabError, Wrong) as error:
+            print(error, file=sys.stderr, flush=True)
+            failed = 1
+        results.write(TIMES, header, records, merge=True)
+    return failed
+
+
+def _parts(wanted: list[str], architecture: str) -> Iterator[list[subjects.Subject]]:
+    if not wanted or TEXTBOOK in wanted:
+        yield list(subjects.textbook(architecture))
+    files = [file for file in subjects.lab_files() if not wanted or file.lab in wanted]
+    captured = list(subjects.of_labs(architecture, files))  # all side by side, which takes as long as two labs' do
+    for lab in dict.fromkeys(file.lab for file in files):
+        yield [subject for subject, file in zip(captured, files, strict=True) if file.lab == lab]
+
+
+def main() -> int:
+    """Exit code 0 once the file is written, 1 if a part of it could not be measured, 3 without a GPU."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.clock", description=__doc__)
+    parser.add_argument("command", choices=["measure"])
+    parser.add_argument("parts", nargs="*")
+    arguments = parser.parse_args()
+    return measure(arguments.parts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
