@@ -14,7 +14,7 @@ from benchmarks.micro import known
 from course import results
 from warplab.hardware.device import present
 
-GROUPS = ("sm", "memory", "host", "tensor", "library")
+GROUPS = ("sm", "memory", "host", "cold", "tensor", "library")
 NOT_SHOWN = ("known", "known_from", "source", "deviation", "explanation")
 FILE = results.DIRECTORY / "microbench.json"
 

@@ -23,6 +23,7 @@ _LAYER = (
 _ROW_PARALLEL = ("systems/peer/row_parallel.cu", "systems/peer/waiting.cuh")
 _ALL_REDUCE = ("systems/peer/all_reduce.cu", "systems/peer/waiting.cuh")
 _PRODUCT = "systems/search/product.py"  # the template is in it
+_COLD = ("cold ", "barrier", "l1 request", "mma.")  # how the names of what cold.cu measures begin
 _HALF_PRODUCT = ("systems/search/warps.cu", "systems/search/warpgroups.cu")
 
 
@@ -30,6 +31,11 @@ def files_of(results: str, name: str, variant: str = "") -> tuple[str, ...]:
     """The kernel's files that a record of a results file (its name without .json) measures, below the root."""
     results = results.partition("_nvidia_")[0]
     lab, _, file = name.partition("/")
+    if results == "clock_times":  # of submissions of the corpus, no file: some are diffs
+        if lab == "textbook":
+            return ("benchmarks/clock/kernels.py",)
+        kind, _, stem = file.partition("/")
+        return (f"solutions/{lab}/{stem}.py",) if kind == "solution" else ()
     if results in ("labs", "rows"):
         return (f"solutions/{name}/{variant}.py",)
     if results in ("gemm", "gemm_alone", "fp8") or lab in ("10_index_shuffle", "11_grouped_gemm"):
@@ -51,6 +57,8 @@ def files_of(results: str, name: str, variant: str = "") -> tuple[str, ...]:
         return (_ROW_PARALLEL if "row-parallel" in name else _ALL_REDUCE) if by_hand else ()
     if results == "fusion" and variant.startswith("lab 05, "):
         return (f"solutions/05_softmax/{variant.removeprefix('lab 05, ')}.py",)
+    if results == "microbench" and name.startswith(_COLD):
+        return ("benchmarks/micro/cold.cu",)
     return {
         "megakernel": ("systems/megakernel/interpreter.cu",),
         "search": _HALF_PRODUCT,

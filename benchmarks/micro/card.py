@@ -19,6 +19,7 @@ OPERATIONS = ("FmaF32", "FmaF64", "FmaF16x2", "MadS32", "Exp2F32", "PopcB32", "S
 CHAINS = (1, 2, 4, 8)
 HELD = (20, 54, 84, 118, 180, 240)
 AHEAD = (1, 2, 4, 8)
+STRAIGHT = (256, 1024, 4096)  # instructions
 MMA = ("MmaF16", "MmaBF16", "MmaTF32", "MmaS8")
 TEMPLATES = {
     "sm": [f"chains<{op}, {n}>" for op in OPERATIONS for n in CHAINS] + [f"hold<{n}>" for n in HELD],
@@ -27,12 +28,13 @@ TEMPLATES = {
         "chase<ThroughL2>",
         *(f"read_slices<{way}, {n}>" for way in ("ReadL1", "ReadL2") for n in AHEAD),
     ],
+    "cold": [f"straight<{n}>" for n in STRAIGHT],
     "tensor": [f"mma_sync<{op}>" for op in MMA],
 }
 
 
 def source(file: str) -> str:
-    """The text of sm.cu, memory.cu or tensor.cu, whole."""
+    """The text of sm.cu, memory.cu, cold.cu or tensor.cu, whole."""
     text = (FOLDER / f"{file}.cu").read_text(encoding="utf-8")
     return wgmma_macros() + text if file == "tensor" else text
 

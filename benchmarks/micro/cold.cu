@@ -1,0 +1,75 @@
+// Kernels as the judge times them: launched once, between two events, with nothing of theirs in L2.
+typedef unsigned int u32;
+typedef unsigned long long u64;
+#define INDEX (u64(blockIdx.x) * blockDim.x + threadIdx.x)
+
+extern "C" __global__ void empty() {}
+
+extern "C" __global__ void one_word(const u32* in, u32* out) { *out = *in; }
+
+// Straight code: N dependent multiply-adds of 16 bytes each, which take four cycles each once they are fetched.
+template <int N>
+__global__ void straight(float* out) {
+    float x = out[0];
+    #pragma unroll
+    for (int i = 0; i < N; ++i) asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"(x));
+    out[0] = x;
+}
+
+extern "C" __global__ void fill(uint4* out) { out[INDEX] = make_uint4(1, 2, 3, 4); }
+extern "C" __global__ void copy(const uint4* in, uint4* out) { out[INDEX] = in[INDEX]; }
+extern "C" __global__ void copy_words(const u32* in, u32* out) { out[INDEX] = in[INDEX]; }
+extern "C" __global__ void read(const uint4* in, u32* sink) {
+    uint4 v = in[INDEX];
+    if ((v.x ^ v.y ^ v.z ^ v.w) == 0x9e3779b9u) *sink = v.x;
+}
+
+// Cycles that the first warp of a block needs for each barrier.
+extern "C" __global__ void barriers(int count, u64* ticks, u64* sink) {
+    __syncthreads();
+    u64 begin = clock64();
+    #pragma unroll 1
+    for (int i = 0; i < count; i += 16) {
+        #pragma unroll
+        for (int k = 0; k < 16; ++k) __syncthreads();
+    }
+    u64 end = clock64();
+    if (threadIdx.x == 0) { ticks[0] = begin; ticks[1] = end; }
+}
+
+// Loads that hit L1, of a word by each lane: `apart` words from lane to lane.
+extern "C" __global__ void scattered(const u32* in, int apart, int count, u64* ticks, u64* sink) {
+    u32 at = threadIdx.x % 32 * apart, sum = 0;
+    for (int k = 0; k < 8; ++k) sum += in[at + k];
+    __syncthreads();
+    u64 begin = clock64();
+    #pragma unroll 1
+    for (int i = 0; i < count; i += 8) {
+        #pragma unroll
+        for (int k = 0; k < 8; ++k) {
+            u32 v;
+            asm volatile("ld.global.ca.u32 %0, [%1];" : "=r"(v) : "l"(in + at + k));
+            sum += v;
+        }
+    }
+    u64 end = clock64();
+    if (threadIdx.x % 32 == 0) { ticks[threadIdx.x / 32 * 2] = begin; ticks[threadIdx.x / 32 * 2 + 1] = end; }
+    if (sum == 0x9e3779b9u) *sink = sum;
+}
+
+// A chain of m16n8k16 products, each of which adds to what the one before gave.
+extern "C" __global__ void products(int count, u64* ticks, u64* sink) {
+    u32 a = threadIdx.x, b = threadIdx.x;
+    float d[4] = {};
+    u64 begin = clock64();
+    #pragma unroll 1
+    for (int i = 0; i < count; i += 16) {
+        #pragma unroll
+        for (int k = 0; k < 16; ++k)
+            asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%4,%4,%4}, {%5,%5}, "
+                         "{%0,%1,%2,%3};" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a), "r"(b));
+    }
+    u64 end = clock64();
+    if (threadIdx.x == 0) { ticks[0] = begin; ticks[1] = end; }
+    if (d[0] == 123.0f) *sink = 1;
+}
