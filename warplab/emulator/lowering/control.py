@@ -27,11 +27,16 @@ from warplab.emulator.core.state.layout import (
     OP_TRAP,
     OP_VOTE,
     OP_WARP_SYNC,
+    REDUX_ABS,
     REDUX_ADD,
     REDUX_AND,
+    REDUX_FLOAT,
     REDUX_MAX,
     REDUX_MIN,
+    REDUX_NAN,
     REDUX_OR,
+    REDUX_SIGNED,
+    REDUX_UNSIGNED,
     REDUX_XOR,
     SHUFFLE_BUTTERFLY,
     SHUFFLE_DOWN,
@@ -171,6 +176,7 @@ def register_limit(lowering: Lowering, instruction: Instruction, parts: list[str
 
 SHUFFLES = {"up": SHUFFLE_UP, "down": SHUFFLE_DOWN, "bfly": SHUFFLE_BUTTERFLY, "idx": SHUFFLE_INDEX}
 VOTES = {"all": VOTE_ALL, "any": VOTE_ANY, "uni": VOTE_UNIFORM, "ballot": VOTE_BALLOT}
+_REDUX_KINDS = {"u32": REDUX_UNSIGNED, "s32": REDUX_SIGNED, "b32": REDUX_UNSIGNED, "f32": REDUX_FLOAT}
 REDUXES = {
     "add": REDUX_ADD, "min": REDUX_MIN, "max": REDUX_MAX, "and": REDUX_AND, "or": REDUX_OR, "xor": REDUX_XOR,
 }  # fmt: skip
@@ -222,9 +228,12 @@ def match(lowering: Lowering, instruction: Instruction, parts: list[str]) -> Non
 def redux(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     operands, kind = instruction.operands, parts[-1]
     mode = next((REDUXES[p] for p in parts if p in REDUXES), None)
-    if mode is None or kind not in ("u32", "s32", "b32"):
+    if mode is None or kind not in _REDUX_KINDS or kind == "f32" and mode not in (REDUX_MIN, REDUX_MAX):
         raise Unsupported
-    extra = (mode, 1 if kind == "s32" else 0, _members(lowering, instruction, 2, parts))
+    values = _REDUX_KINDS[kind] | (REDUX_ABS if "abs" in parts else 0) | (REDUX_NAN if "NaN" in parts else 0)
+    if kind != "f32" and values != _REDUX_KINDS[kind]:
+        raise Unsupported
+    extra = (mode, values, _members(lowering, instruction, 2, parts))
     lowering.emit(
         make_record(OP_REDUX, lowering.target(operands[0], kind), lowering.source(operands[1], kind), extra=extra)
     )

@@ -7,7 +7,7 @@ from warplab.isa.syntax import Immediate, Instruction, Operand, Register
 
 FLOATS = ("f16", "bf16", "f32", "f64")
 ROUNDINGS = ("rn", "rz", "rm", "rp")
-EIGHT_BITS = ("e4m3x2", "e5m2x2")
+NARROW_PAIRS = ("e4m3x2", "e5m2x2", "e2m1x2", "e2m3x2", "e3m2x2", "ue8m0x2")
 INTEGER_ROUNDINGS = ("rni", "rzi", "rmi", "rpi")
 
 
@@ -16,8 +16,8 @@ def convert(lowering: Lowering, instruction: Instruction, parts: list[str]) -> N
     operands = instruction.operands
     if parts[1:3] == ["pack", "sat"]:
         _packed(lowering, instruction, parts)
-    elif source in EIGHT_BITS or target in EIGHT_BITS:
-        _eight_bits(lowering, operands, modifiers, target, source)
+    elif source in NARROW_PAIRS or target in NARROW_PAIRS:
+        _narrow_pairs(lowering, operands, modifiers, target, source)
     elif target in ("f16x2", "bf16x2"):
         a, b = (lowering.source(o, "f32") for o in operands[1:])
         key = ".".join(["cvt", *_ordered(modifiers, (*ROUNDINGS, "relu", "satfinite")), target, source])
@@ -35,16 +35,15 @@ def convert(lowering: Lowering, instruction: Instruction, parts: list[str]) -> N
         _between_integers(lowering, operands, modifiers, target, source)
 
 
-def _eight_bits(
+def _narrow_pairs(
     lowering: Lowering, operands: tuple[Operand, ...], modifiers: list[str], target: str, source: str
 ) -> None:
-    """Pairs of e4m3 or e5m2: 16-bit registers."""
-    key = ".".join(["cvt", *_ordered(modifiers, ("rn", "satfinite", "relu")), target, source])
-    kinds = ("b16", "b32") if target in EIGHT_BITS else ("b32", "b16")
+    """Pairs of floats of 8 bits and less, in registers of 16 bits, or of 8 for e2m1."""
+    key = ".".join(["cvt", *_ordered(modifiers, ("rn", "rz", "rp", "satfinite", "relu")), target, source])
     if len(operands) != (3 if source == "f32" else 2):
         raise Unsupported
-    sources = [lowering.source(o, "b32" if source == "f32" else kinds[1]) for o in operands[1:]]
-    lowering.vector(key, lowering.target(operands[0], kinds[0]), *sources)
+    sources = [lowering.source(o, f"b{bits_of(source)}") for o in operands[1:]]
+    lowering.vector(key, lowering.target(operands[0], f"b{bits_of(target)}"), *sources)
 
 
 def _packed(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:

@@ -7,7 +7,7 @@ from functools import cache
 from llvmlite import ir
 from numba import types
 
-from warplab.emulator.core.alu import bits, convert, floats, fp8, integers, small_floats, unusual
+from warplab.emulator.core.alu import bits, convert, floats, integers, narrow_floats, small_floats, unusual
 from warplab.emulator.core.alu.lanes import FUNCTION, I64, Lanes, Table
 from warplab.emulator.core.state.raw import intrinsic
 
@@ -17,7 +17,7 @@ _TABLE_NAME = "warplab_vector_operations"
 @cache
 def vector_table() -> Table:
     """Every vector operation by key, in the order of the dispatch table."""
-    modules = (integers, bits, floats, small_floats, convert, fp8, unusual)
+    modules = (integers, bits, floats, small_floats, convert, narrow_floats, unusual)
     return {key: emit for module in modules for key, emit in module.build().items()}
 
 

@@ -16,7 +16,8 @@ from warplab.emulator.core.alu.lanes import BITS, F32, F64, I16, I32, I64, INT, 
 class Format(NamedTuple):
     """A binary floating-point format: bits of exponent and stored significand, and its canonical NaN.
 
-    `finite` counts the codes from infinity's on that are finite numbers instead: e4m3 has no infinity.
+    `finite` counts the codes from infinity's on that are finite numbers instead: formats below 8 bits and e4m3 have no
+    infinity. A format without NaN makes its largest number of one.
     """
 
     exponent: int
@@ -42,6 +43,9 @@ BF16_FORMAT = Format(8, 7, 0x7FFF)
 F32_FORMAT = Format(8, 23, 0x7FFFFFFF)
 E4M3_FORMAT = Format(4, 3, 0x7F, finite=7)
 E5M2_FORMAT = Format(5, 2, 0x7F)
+E2M1_FORMAT = Format(2, 1, 0x7, finite=2)
+E2M3_FORMAT = Format(2, 3, 0x1F, finite=8)
+E3M2_FORMAT = Format(3, 2, 0x1F, finite=4)
 F64_FORMAT = Format(11, 52, 0x7FFFFFFFFFFFFFFF)
 FORMATS = {"f16": F16_FORMAT, "bf16": BF16_FORMAT, "f32": F32_FORMAT, "f64": F64_FORMAT}
 

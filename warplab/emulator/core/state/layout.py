@@ -71,8 +71,10 @@ SIGNED_BIT = 0x100
     OP_UNUSUAL,  # counts what the assembler's subroutine for a division or a root does: X0 the kind
     OP_TENSOR_MEMORY,  # what a warp does together with tensor memory, see tensor_layout.py
     OP_TENSOR_CORE,  # what a thread asks of Blackwell's tensor core, or orders
-) = range(41)
+    OP_CANCEL,  # clusterlaunchcontrol.try_cancel
+) = range(42)
 VECTOR_BASE = 64
+ASYNC_ISSUERS = (OP_REMOTE, OP_BULK, OP_TENSOR_CORE, OP_CANCEL)  # those whose operations are events
 ASYNC_READERS = (OP_WGMMA, OP_BULK, OP_TENSOR_CORE)  # those that read shared memory through the async proxy
 
 CARRY_SLOT = 4  # frame offset of the carry flag's lane mask; slot 0 is the always-true predicate
@@ -186,8 +188,10 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_HANDOVERS,  # address of the last arrivals of each warp of the cluster, see handovers.py
     M_TENSOR,  # address of the block's tensor memory and what is kept of it, see tensor_layout.py; 0: it has none
     M_TENSOR_CODE,  # address of the compiled code for it; see tensor_calls.py
+    M_NEXT,  # the position of the next cluster to start
+    M_LAST,  # the position behind the last one
     M_FIELDS,
-) = range(97)
+) = range(99)
 
 # A region: int64 units.
 R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE, R_START = range(6)  # R_START: the address of its first byte
@@ -402,6 +406,8 @@ STRONG_MASK, ACQUIRE_BIT, RELEASE_BIT = 3, 4, 8
 SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_BUTTERFLY, SHUFFLE_INDEX = range(4)
 VOTE_ALL, VOTE_ANY, VOTE_UNIFORM, VOTE_BALLOT = range(4)
 REDUX_ADD, REDUX_MIN, REDUX_MAX, REDUX_AND, REDUX_OR, REDUX_XOR = range(6)
+# How a redux takes its lanes' values; of floats also their magnitudes alone, and NaN as the result if one is NaN
+REDUX_UNSIGNED, REDUX_SIGNED, REDUX_FLOAT, REDUX_ABS, REDUX_NAN = 0, 1, 2, 4, 8
 BARRIER_SYNC, BARRIER_ARRIVE, BARRIER_POPC, BARRIER_AND, BARRIER_OR = range(5)
 (
     ATOMIC_ADD, ATOMIC_MIN, ATOMIC_MAX, ATOMIC_AND, ATOMIC_OR, ATOMIC_XOR, ATOMIC_EXCH, ATOMIC_CAS, ATOMIC_INC,
@@ -439,7 +445,7 @@ QUEUE_BYTES = 8 * (Q_COPIES + COPIES * P_FIELDS)
 # An mbarrier instruction: SRC_A the address with offset IMM, X2 1 if it is generic; SRC_B the count, state or parity,
 # SRC_C the bytes of a transaction (0: none), X0 what to do, X1 flags; DST a state, a predicate, or 0.
 MB_INIT, MB_INVALIDATE, MB_ARRIVE, MB_EXPECT, MB_COMPLETE, MB_TEST, MB_TEST_PARITY, MB_COUNT = range(8)
-MB_DROPS = 1
+MB_DROPS, MB_RELAXED = 1, 2
 MBARRIER_CLOCKS = 64  # mbarriers that are this many words apart share a row, which can only hide a race
 
 # barrier.cluster: X0 the action, X1 1 if it orders memory (.release, .acquire), X2 1 if aligned.
@@ -449,6 +455,10 @@ CLUSTER_MAP, CLUSTER_RANK, CLUSTER_IS_OWN = range(3)
 FENCE_MEMORY, FENCE_ASYNC = range(2)  # X0 of a fence: of memory, with its scope in X1; of the async proxy
 # OP_REMOTE: SRC_A the address with offset IMM, SRC_B, X4, X5, X6 the values, SRC_C the mbarrier's address with offset
 # X3, X0 bytes of a value, X1 values, X2 -1 for a store or the operation of a reduction, X7 the kind of number.
+# OP_CANCEL: SRC_A the address with offset IMM, SRC_C the mbarrier's address with offset X3, X0 1 if every block of the
+# cluster gets the answer, X1 1 if the addresses are generic. Of the answer's 16 bytes the first eight are those below.
+CANCEL_BYTES = 16
+CANCEL_X_BITS, CANCEL_Y_BITS = 31, 16  # x, then a bit that is 1 if a cluster was cancelled, y, z
 # A wgmma.mma_async: OP_ROWS records before it name a's registers (one record, if a comes from registers) and then the
 # accumulators, ROWS_PER_RECORD each. Its own SRC_A is a's descriptor, SRC_B b's, SRC_C the predicate scale-d, X0 the
 # rule that floats are summed by or flags for integers, X1 n, X2 the member mask, X3 flags, X7 the records of

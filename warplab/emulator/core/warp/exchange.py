@@ -8,11 +8,15 @@ from warplab.emulator.core.alu.rows import fill_row32
 from warplab.emulator.core.state.faults import compiled
 from warplab.emulator.core.state.layout import (
     DST,
+    REDUX_ABS,
     REDUX_ADD,
     REDUX_AND,
+    REDUX_FLOAT,
     REDUX_MAX,
     REDUX_MIN,
+    REDUX_NAN,
     REDUX_OR,
+    REDUX_SIGNED,
     SHUFFLE_BUTTERFLY,
     SHUFFLE_DOWN,
     SHUFFLE_UP,
@@ -140,10 +144,36 @@ def match(scratch, frame, constants, record, mask):
 
 
 @compiled
+def _redux_floats(row, mode, values, mask):
+    """The least or largest of the active lanes' floats, as bits. -0 lies below 0; NaN counts where it wins alone."""
+    result, found = np.int64(0), False
+    rest = mask
+    while rest:
+        lane = np.int64(trailing_zeros32(rest))
+        rest &= rest - np.uint32(1)
+        bits = np.int64(load_u32(row + 4 * lane))
+        magnitude = bits & 0x7FFFFFFF
+        if magnitude > 0x7F800000:
+            if values & REDUX_NAN:
+                return np.int64(0x7FFFFFFF)
+            continue
+        value = -magnitude - 1 if bits >> 31 and not values & REDUX_ABS else magnitude
+        if not found or (value < result if mode == REDUX_MIN else value > result):
+            result, found = value, True
+    if not found:
+        return np.int64(0x7FFFFFFF)
+    return result if result >= 0 else (-result - 1) | 0x80000000
+
+
+@compiled
 def redux(frame, constants, record, mask):
     """redux: one value out of all active lanes' values."""
     row = operand(frame, constants, record, SRC_A)
-    mode, signed = field(record, X0), field(record, X1)
+    mode, values = field(record, X0), field(record, X1)
+    if values & REDUX_FLOAT:
+        fill_row32(operand(frame, constants, record, DST), np.uint64(_redux_floats(row, mode, values, mask)), mask)
+        return
+    signed = values == REDUX_SIGNED
     first = np.int64(trailing_zeros32(mask))
     result = np.int64(load_u32(row + 4 * first))
     if signed:

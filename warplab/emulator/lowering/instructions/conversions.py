@@ -18,6 +18,7 @@ _SINCE = {
     **dict.fromkeys(("bf16.f32", "relu", "f16x2", "bf16x2", "tf32"), 80),
     **dict.fromkeys(("rn.tf32", "rz.tf32"), 90),
     **dict.fromkeys(("e4m3x2", "e5m2x2"), 89),
+    **dict.fromkeys(("e2m1x2", "e2m3x2", "e3m2x2", "ue8m0x2"), 100),
 }
 _SPACES = "{.global,.shared,.local,.const,.param,.shared::cta,.shared::cluster}"
 
@@ -53,6 +54,15 @@ ROWS = (
             ("cvt.rn.satfinite{,.relu}{.e4m3x2,.e5m2x2}.f32", "b16 T T"),
             ("cvt.rn.satfinite{,.relu}{.e4m3x2,.e5m2x2}.f16x2", "b16 b32"),
             ("cvt.rn{,.relu}.f16x2{.e4m3x2,.e5m2x2}", "b32 b16"),
+            ("cvt.rn.satfinite{,.relu}{.e2m3x2,.e3m2x2}{.f32}", "b16 T T"),
+            ("cvt.rn.satfinite{,.relu}.e2m1x2.f32", "b8 T T"),
+            ("cvt.rn.satfinite{,.relu}{.e2m3x2,.e3m2x2}.f16x2", "b16 b32"),
+            ("cvt.rn.satfinite{,.relu}.e2m1x2.f16x2", "b8 b32"),
+            ("cvt.rn{,.relu}.f16x2{.e2m3x2,.e3m2x2}", "b32 b16"),
+            ("cvt.rn{,.relu}.f16x2.e2m1x2", "b32 b8"),
+            ("cvt{.rz,.rp}{,.satfinite}.ue8m0x2.f32", "b16 T T"),
+            ("cvt{.rz,.rp}{,.satfinite}.ue8m0x2.bf16x2", "b16 b32"),
+            ("cvt.rn.bf16x2.ue8m0x2", "b32 b16"),
             ("cvt.pack.sat{.u16,.s16}.s32", "b32 s32 s32"),
             ("cvt.pack.sat{.u8,.s8}.s32.b32", "b32 s32 s32 b32"),
         ),

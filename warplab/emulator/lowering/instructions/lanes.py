@@ -31,10 +31,14 @@ ROWS = (
         tested=RANDOM,
     ),
     Row(
-        (("redux.sync{.add,.min,.max}{.u32,.s32}", "T T b32"), ("redux.sync{.and,.or,.xor}.b32", "T T b32")),
+        (
+            ("redux.sync{.add,.min,.max}{.u32,.s32}", "T T b32"),
+            ("redux.sync{.and,.or,.xor}.b32", "T T b32"),
+            ("redux.sync{.min,.max}{,.abs}{,.NaN}.f32", "T T b32"),
+        ),
         control.redux,
         Work.EXCHANGE,
-        since={"": 80},
+        since={"": 80, "f32": 100},
         tested=RANDOM,
     ),
     Row((("activemask.b32", "T"),), control.active_mask, Work.EXCHANGE, tested="tests/emulator/test_forms.py"),
