@@ -221,7 +221,7 @@ class Machine:
             L.M_HANDOVERS: self._memory(blocks * warps * L.HANDOVER_BYTES),
             L.M_CLOCK_COLUMNS: columns,
             L.M_CLUSTER_BARRIER: self._memory(cluster_barrier_bytes(columns)),
-            L.M_EVENTS: self._memory(EVENTS_BYTES) if _uses(program, L.OP_REMOTE, L.OP_BULK, L.OP_TENSOR_CORE) else 0,
+            L.M_EVENTS: self._memory(EVENTS_BYTES) if _uses(program, *L.ASYNC_ISSUERS) else 0,
             L.M_SEED: order.seed,
             L.M_CLUSTERS: prod(launch.grid) // blocks,
             L.M_ORDER_WINDOW: order.window,

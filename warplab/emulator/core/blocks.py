@@ -12,6 +12,7 @@ from warplab.emulator.core.asynchronous.bulk_calls import end_bulk, start_bulk
 from warplab.emulator.core.asynchronous.completion import complete_all, complete_one
 from warplab.emulator.core.asynchronous.copies import clear_copies, finish_arrivals
 from warplab.emulator.core.asynchronous.events import clear_events
+from warplab.emulator.core.asynchronous.launch_control import first_block, place_in_grid
 from warplab.emulator.core.asynchronous.tensor_calls import end_tensor, free_tensor, start_tensor
 from warplab.emulator.core.asynchronous.waits import report_mbarrier_wait
 from warplab.emulator.core.interpreter import run_warp
@@ -38,25 +39,20 @@ from warplab.emulator.core.state.layout import (
     M_CLUSTER_WARPS,
     M_CLUSTER_X,
     M_CLUSTER_Y,
-    M_CLUSTER_Z,
-    M_CLUSTERS,
     M_FAILED,
     M_FINDING_COUNT,
     M_FRAME_BYTES,
     M_FRAMES,
-    M_GRID_X,
-    M_GRID_Y,
     M_IDLE,
     M_INTERLEAVES,
+    M_LAST,
     M_LIVE_THREADS,
     M_LOCAL,
     M_LOCAL_BYTES,
     M_LOCAL_SHADOW,
     M_MAY_WAIT,
+    M_NEXT,
     M_NUMBER,
-    M_ORDER_START,
-    M_ORDER_STEP,
-    M_ORDER_WINDOW,
     M_PEERS,
     M_PRINT_USED,
     M_QUANTUM,
@@ -229,24 +225,10 @@ def _start_block(m):
 
 
 @compiled
-def _place_in_grid(m, position):
-    """The number of the cluster that is the `position`-th to start.
-
-    A GPU starts clusters in the order of their numbers as room becomes free; which of those that are there together
-    comes first is open. So the order differs within windows of as many clusters as there is room for. A step that has
-    no factor in common with the size of a window meets each of its clusters once.
-    """
-    window, step = get(m, M_ORDER_WINDOW), get(m, M_ORDER_STEP)
-    first = position // window * window
-    size = min(window, get(m, M_CLUSTERS) - first)
-    return first + (get(m, M_ORDER_START) + step * (position - first)) % size
-
-
-@compiled
 def _start_cluster(m, cluster):
     """Place the blocks of the cluster of that number in the grid and start them together."""
     blocks = get(m, M_CLUSTER)
-    width, height = get(m, M_GRID_X) // get(m, M_CLUSTER_X), get(m, M_GRID_Y) // get(m, M_CLUSTER_Y)
+    x, y, z = first_block(m, cluster)
     start_random_order(m, cluster)
     clear_cluster_barrier(m)
     clear_events(m)
@@ -260,9 +242,9 @@ def _start_cluster(m, cluster):
     for rank in range(blocks):
         block = peer(m, rank)
         inside = rank // get(m, M_CLUSTER_X)
-        put(block, M_BLOCK_X, cluster % width * get(m, M_CLUSTER_X) + rank % get(m, M_CLUSTER_X))
-        put(block, M_BLOCK_Y, cluster // width % height * get(m, M_CLUSTER_Y) + inside % get(m, M_CLUSTER_Y))
-        put(block, M_BLOCK_Z, cluster // (width * height) * get(m, M_CLUSTER_Z) + inside // get(m, M_CLUSTER_Y))
+        put(block, M_BLOCK_X, x + rank % get(m, M_CLUSTER_X))
+        put(block, M_BLOCK_Y, y + inside % get(m, M_CLUSTER_Y))
+        put(block, M_BLOCK_Z, z + inside // get(m, M_CLUSTER_Y))
         put(block, M_NUMBER, cluster)
         put(block, M_SM, (cluster * blocks + rank) % SMS)
         recorded = cluster == get(m, M_RECORDED) and rank == get(m, M_RECORDED_RANK)
@@ -456,14 +438,18 @@ def run_clusters(machines, count, first, last):
             touched = False
             while not touched and (get(m, M_RUNNING) or first < last):
                 if not get(m, M_RUNNING):
-                    _start_cluster(m, _place_in_grid(m, first))
+                    _start_cluster(m, place_in_grid(m, first))
                     first += 1
                     switches = 0
-                if not get(m, M_INTERLEAVES):
+                put(m, M_NEXT, first)
+                put(m, M_LAST, last)
+                if get(m, M_INTERLEAVES):
+                    touched = _rounds(m)
+                else:
                     _round(m)
-                    break
+                first = get(m, M_NEXT)
                 # Where one ends, the next one goes on in its place: with a turn left out blocks could pass each other.
-                touched = _rounds(m) or get(m, M_RUNNING) != 0 or get(m, M_STOP) != 0
+                touched = touched or not get(m, M_INTERLEAVES) or get(m, M_RUNNING) != 0 or get(m, M_STOP) != 0
             switches = switches + 1 if get(m, M_RUNNING) else 0
             running += get(m, M_RUNNING)
             if get(m, M_STOP):

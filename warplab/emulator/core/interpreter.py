@@ -14,6 +14,7 @@ from warplab.emulator.core.alu.unusual import note_unusual
 from warplab.emulator.core.asynchronous.bulk_calls import run_bulk
 from warplab.emulator.core.asynchronous.completion import make_room
 from warplab.emulator.core.asynchronous.copies import group_copies, issue_copies
+from warplab.emulator.core.asynchronous.launch_control import cancel
 from warplab.emulator.core.asynchronous.mbarriers import operate
 from warplab.emulator.core.asynchronous.remote import issue_remote
 from warplab.emulator.core.asynchronous.tensor_calls import run_tensor
@@ -40,6 +41,7 @@ from warplab.emulator.core.state.layout import (
     IMM,
     LATER,
     M_CLOCK,
+    M_CLUSTER,
     M_CODE,
     M_CONSTANTS,
     M_COUNTS,
@@ -69,6 +71,7 @@ from warplab.emulator.core.state.layout import (
     OP_BRANCH,
     OP_BULK,
     OP_BULK_GROUP,
+    OP_CANCEL,
     OP_CLUSTER_ADDRESS,
     OP_CLUSTER_BARRIER,
     OP_COPY,
@@ -534,6 +537,11 @@ def run_warp(m, warp):
             if mask:
                 make_room(m, np.int64(32))
                 issue_remote(m, warp, frame, constants, record, pc, mask)
+            pc += 1
+        elif op == OP_CANCEL:
+            if mask:
+                make_room(m, np.int64(32) * get(m, M_CLUSTER))
+                cancel(m, warp, frame, constants, record, pc, mask)
             pc += 1
         elif op == OP_BULK:
             if mask:

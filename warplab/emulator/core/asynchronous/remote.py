@@ -51,6 +51,40 @@ _PLACE, _MBARRIER, _BYTES, _OPERATION, _SIZE, _NUMBERS, _MOMENT, _VALUES = E_0, 
 
 
 @compiled
+def queue_store(m, warp, lane, pc, place, mbarrier, total, size, moment):
+    """Check a store of `total` bytes, `size` each, and queue it; where its values go, 0 after a report."""
+    if not _is_there(m, warp, lane, pc, place, total) or not usable(m, mbarrier, pc, warp, lane):
+        return np.int64(0)
+    check_write(m, warp, place, total, total, pc, lane, 0, 0, 0)
+    start_copy(m, warp, place, total, pc)
+    return _queue(m, warp, lane, pc, place, mbarrier, total, np.int64(-1), size, np.int64(0), moment)
+
+
+@compiled
+def _is_there(m, warp, lane, pc, place, total):
+    """Do some bytes lie in the memory of one block, aligned to their number? A report if not."""
+    if shared_host(m, place, total) and place & (total - 1) == 0:
+        return True
+    kind = FAULT_MISALIGNED if place & (total - 1) else FAULT_OUT_OF_BOUNDS
+    report(m, kind, pc, warp, lane, place, total, 1, -1, SPACE_SHARED, 0)
+    return False
+
+
+@compiled
+def _queue(m, warp, lane, pc, place, mbarrier, total, operation, size, numbers, moment):
+    """Queue an operation; where its values go."""
+    event = new_event(m, EVENT_STORE, warp, lane, pc)
+    put(event, _PLACE, place)
+    put(event, _MBARRIER, mbarrier)
+    put(event, _BYTES, total)
+    put(event, _OPERATION, operation)
+    put(event, _SIZE, size)
+    put(event, _NUMBERS, numbers)
+    put(event, _MOMENT, moment)
+    return event + 8 * _VALUES
+
+
+@compiled
 def issue_remote(m, warp, frame, constants, record, pc, mask):
     """One st.async or red.async of a warp: check, and queue the operation of each active lane."""
     places, mbarriers = operand(frame, constants, record, SRC_A), operand(frame, constants, record, SRC_C)
@@ -65,9 +99,7 @@ def issue_remote(m, warp, frame, constants, record, pc, mask):
         lane = np.int64(trailing_zeros32(rest))
         rest &= rest - np.uint32(1)
         place = load_i64(places + 8 * lane) + field(record, IMM)
-        if shared_host(m, place, total) == 0 or place & (total - 1):
-            kind = FAULT_MISALIGNED if place & (total - 1) else FAULT_OUT_OF_BOUNDS
-            report(m, kind, pc, warp, lane, place, total, 1, -1, SPACE_SHARED, 0)
+        if not _is_there(m, warp, lane, pc, place, total):
             continue
         mbarrier = load_i64(mbarriers + 8 * lane) + field(record, X3)
         if not usable(m, mbarrier, pc, warp, lane):
@@ -77,17 +109,10 @@ def issue_remote(m, warp, frame, constants, record, pc, mask):
         check_write(m, warp, place, total, total, pc, lane, 0, reduces, 0)
         if not reduces:
             start_copy(m, warp, place, total, pc)
-        event = new_event(m, EVENT_STORE, warp, lane, pc)
-        put(event, _PLACE, place)
-        put(event, _MBARRIER, mbarrier)
-        put(event, _BYTES, total)
-        put(event, _OPERATION, operation)
-        put(event, _SIZE, size)
-        put(event, _NUMBERS, field(record, X7))
-        put(event, _MOMENT, moment)
+        values = _queue(m, warp, lane, pc, place, mbarrier, total, operation, size, field(record, X7), moment)
         for element in range(count):
             value = read_element(data_operand(frame, constants, record, element, SRC_B) + lane * size, size, 0)
-            write_element(event + 8 * _VALUES + element * size, size, value)
+            write_element(values + element * size, size, value)
     pass_moment(m, warp)
 
 

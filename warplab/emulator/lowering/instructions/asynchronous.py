@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warplab.emulator.lowering import asynchronous, bulk, cluster
+from warplab.emulator.lowering import asynchronous, bulk, cluster, launch_control
 from warplab.emulator.lowering.instructions.alternatives import COMPLETES
 from warplab.emulator.lowering.rows import Row
 from warplab.emulator.program import Work
@@ -16,6 +16,7 @@ _TO_CLUSTER = "cp.async.bulk.shared::cluster.global" + COMPLETES
 _TENSOR = "cp.async.bulk.tensor" + _DIMENSIONS
 _REDUCE = "cp.reduce.async.bulk.global.shared::cta.bulk_group"
 _REDUCE_IN_CLUSTER = "cp.reduce.async.bulk.shared::cluster.shared::cta" + COMPLETES
+_CANCEL, _QUERY = "clusterlaunchcontrol.try_cancel", "clusterlaunchcontrol.query_cancel"
 _RED_ASYNC = "red.async.relaxed.cluster.shared::cluster" + COMPLETES
 
 
@@ -129,6 +130,28 @@ ROWS = (
         Work.CONTROL,
         since={"": 80, "expect_tx": 90, "try_wait": 90, "cluster": 90, "shared__cluster": 90},
         tested="tests/emulator/asynchronous/test_async.py",
+    ),
+    Row(
+        ((_CANCEL + ".async{,.shared::cta}.mbarrier::complete_tx::bytes{,.multicast::cluster::all}.b128", "[] []"),),
+        launch_control.try_cancel,
+        Work.CONTROL,
+        stores=True,
+        since={"": 100},
+        writes=False,
+        name_parts=2,
+        tested="tests/emulator/asynchronous/test_launch_control.py",
+    ),
+    Row(
+        (
+            (_QUERY + ".is_canceled.pred.b128", "pred b128"),
+            (_QUERY + ".get_first_ctaid.v4.b32.b128", "4b32 b128"),
+            (_QUERY + "{.get_first_ctaid::x,.get_first_ctaid::y,.get_first_ctaid::z}.b32.b128", "b32 b128"),
+        ),
+        launch_control.query_cancel,
+        Work.INTEGER,
+        since={"": 100},
+        name_parts=2,
+        tested="tests/emulator/asynchronous/test_launch_control.py",
     ),
     Row(refused=(("tensormap.replace.tile.global_address.global.b1024.b64", "[] u64"),), since={"": 90}),
 )
