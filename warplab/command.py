@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(result)
     if saved:
         print(f"Arrays are in {options.out}: {', '.join(saved)}")
-    return FOUND if result.findings else CLEAN
+    return FOUND if any(finding.is_fault for finding in result.findings) else CLEAN
 
 
 def _called(options: argparse.Namespace) -> Result:

@@ -85,7 +85,7 @@ def clean_stages(lab: Lab, profile: CaseOutcome, outcomes: Sequence[CaseOutcome]
     used = lab.task.stages_use
     if not used or not profile.counters or not profile.counters.amount(used):
         return {}
-    faulty = {outcome.case for outcome in outcomes if outcome.findings}
+    faulty = {outcome.case for outcome in outcomes if any(f.is_fault for f in outcome.findings)}
     return {case.name: case.points for case in lab.task.correctness if case.points and case.name not in faulty}
 
 

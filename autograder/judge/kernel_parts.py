@@ -21,7 +21,7 @@ def kernel_safety(lab: Lab, outcomes: Sequence[CaseOutcome], answers_right: bool
     """What the sanitizers found on the profile case and on the small ragged cases, and what the GPU's executor did."""
     hidden = {case.name for case in lab.task.correctness if case.hidden}
     findings = _merged(outcomes, hidden)
-    faults = [finding for finding in findings if finding.kind is not FindingKind.UNSUPPORTED]
+    faults = [f for f in findings if f.is_fault and f.kind is not FindingKind.UNSUPPORTED]
     unfinished = [outcome for outcome in outcomes if outcome.status in UNFINISHED]
     fault = None
     if faults:

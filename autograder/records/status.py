@@ -46,6 +46,7 @@ class Status(StrEnum):
     LAUNCH_FAILURE = "launch failure"
     DEVICE_FAULT = "device fault"
     UNSUPPORTED = "unsupported instruction"  # beyond what the emulator knows, and so what a submission may use
+    ADVISORY = "advisory"  # costs nothing
     WORKER_CRASHED = "crashed the judge's worker"
     # traffic and speed
     OVER_BUDGET = "over budget"

@@ -74,8 +74,9 @@ def next_step(
         or same_in_every_block(lines, correctness, safety.findings[0] if safety.findings else None)
     ):
         return slip
-    if safety.findings and safety.findings[0].kind is not FindingKind.UNSUPPORTED:
-        return _with_section(_for_finding(safety.findings[0]), safety)
+    first = next((finding for finding in safety.findings if finding.is_fault), None)
+    if first and first.kind is not FindingKind.UNSUPPORTED:
+        return _with_section(_for_finding(first), safety)
     if correctness.lost:
         slip = narrow_array(lines, correctness, dtypes)
         return slip or _with_section(_for_wrong_answer(correctness), correctness)

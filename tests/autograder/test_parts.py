@@ -208,6 +208,15 @@ def test_safety_merges_what_happened_on_one_line(lab: Lab) -> None:
     assert part.message == "2 findings; the first: m"
 
 
+def test_an_advisory_costs_nothing(lab: Lab) -> None:
+    advice = Finding(FindingKind.ADVISORY, "put a fence here", "k", 9)
+    part = kernel_safety(lab, [CaseOutcome("tiny", Status.PASSED, findings=[advice])], True)
+    assert (part.status, part.score, part.findings) == (Status.PASSED, lab.points.safety, (advice,))
+    fault = Finding(FindingKind.RACE, "m", "k", 10)
+    part = kernel_safety(lab, [CaseOutcome("tiny", Status.PASSED, findings=[advice, fault])], True)
+    assert (part.status, part.message, part.score) == (Status.RACE, "m", 0)
+
+
 def test_a_kernel_that_does_nothing_gets_no_points_for_doing_it_safely(lab: Lab) -> None:
     idle = CaseOutcome("profile", Status.WRONG_ANSWER, counters=Counters())
     for part in (kernel_safety(lab, [idle], False), kernel_traffic(lab, idle, False), kernel_traffic(lab, idle, True)):

@@ -22,6 +22,7 @@ class FindingKind(StrEnum):
     ENDLESS = "endless kernel"
     TRAP = "trap"
     UNSUPPORTED = "unsupported instruction"
+    ADVISORY = "advisory"  # what the rules ask for and working kernels leave out: no fault
     LAUNCH_FAILURE = "launch failure"
     INPUT_MODIFIED = "input modified"
     REDZONE = "write outside a buffer"
@@ -53,6 +54,11 @@ class Finding:
     index: tuple[int, ...] | None = None
     count: int = 1  # how often it was seen on this line; between blocks it varies a little with who runs which
     extent: Extent = Extent.NOWHERE  # of a race; the warp, where its lanes miss each other
+
+    @property
+    def is_fault(self) -> bool:
+        """Advisories are none: they cost no points and fail no run."""
+        return self.kind is not FindingKind.ADVISORY
 
 
 @dataclass(frozen=True)

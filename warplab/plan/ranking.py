@@ -25,6 +25,8 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _rank(finding: Finding, left: Collection[tuple[int, str]]) -> tuple[int, int]:
+    if finding.kind is FindingKind.ADVISORY:
+        return 4, 0
     if finding.kind is FindingKind.UNINITIALISED:
         return 3, 0
     if finding.kind in (FindingKind.OUT_OF_BOUNDS, FindingKind.MISALIGNED):

@@ -97,6 +97,7 @@ HEADER = """.version 9.0
     setp.eq.u32 %p0, %r5, 0;
     setp.eq.u32 %p3, %r0, 0;
     setp.eq.u32 %p1, %r1, 0;
+    setp.lt.u32 %p8, %r0, 128;
     setp.eq.u32 %p2, %r1, 1;
     ld.param.u64 %a0, [p0]; ld.param.u64 %a1, [p1]; ld.param.u64 %a2, [p2];
     mul.wide.u32 %a7, %r0, 16; add.s64 %a0, %a0, %a7;
@@ -107,8 +108,8 @@ HEADER = """.version 9.0
     mov.u32 %r3, tile; mad.lo.u32 %r2, %r0, 16, %r3;
     and.b32 %r4, %r1, 3; shl.b32 %r4, %r4, 21;
 """
-TILE = """    ld.global.v4.b32 {{%r5, %r6, %r7, %r8}}, [%a0 + {at}];
-    st.shared.v4.b32 [%r2 + {at}], {{%r5, %r6, %r7, %r8}};
+TILE = """    @%p8 ld.global.v4.b32 {{%r5, %r6, %r7, %r8}}, [%a0 + {at}];
+    @%p8 st.shared.v4.b32 [%r2 + {at}], {{%r5, %r6, %r7, %r8}};
 """
 START = """    @%p3 mbarrier.init.shared.b64 [bar], 1;
     @%p3 mbarrier.init.shared.b64 [other], 1;
@@ -144,7 +145,7 @@ def kernel(
     start: str = START,
     end: str = END,
 ) -> str:
-    """A kernel for four warps, whose `body` finds `size` bytes of a tile in shared memory and `columns` allocated.
+    """A kernel for four warps or more: `body` finds `size` bytes of a tile in shared memory and `columns` allocated.
 
     %r0 is the thread, %r1 its warp, %rank the block's rank in the cluster of all `blocks`, %t the allocation's address,
     %own with the warp's lanes; %p0 is true in thread 0 of block 0, %p3 in that of each block, %p1 in warp 0, %p2 in
@@ -164,6 +165,7 @@ def run(
     out: int = 1,
     seed: int | None = None,
     blocks: int = 1,
+    threads: int = 128,
     **options: Any,
 ) -> Execution:
     """Run `body` in such a kernel: `words` [block, register, thread] are its input, `out` registers its output.
@@ -179,7 +181,7 @@ def run(
     arrays = {"tile": tile, "words": words, "out": result}
     buffers = {n: buffer(n, x, Role.OUTPUT if n == "out" else Role.INPUT) for n, x in arrays.items()}
     pointers = tuple(Pointer(n) for n in buffers)
-    plan = plan_of(text, "k", buffers, pointers, (blocks,), (128,), 0, text)
+    plan = plan_of(text, "k", buffers, pointers, (blocks,), (threads,), 0, text)
     return execute(plan, {"tile": tile, "words": words}, architecture="sm_100a", seed=seed)
 
 

@@ -40,7 +40,7 @@ BARRIER = '    __syncthreads();\n    if (warp == 0)\n        asm volatile("tcgen
 RACE, OUT, TRAP = FindingKind.RACE, FindingKind.OUT_OF_BOUNDS, FindingKind.TRAP
 TWINS = {  # what is changed, the kind of the finding, words of it, the line that it names
     "no wait": (AGAIN, "}", RACE, "put tcgen05.commit behind that line and wait for its mbarrier", LOAD),
-    "no fence behind the wait": (AFTER, "", RACE, "put tcgen05.fence::after_thread_sync", LOAD),
+    "no fence behind the wait": (AFTER, "", FindingKind.ADVISORY, "put tcgen05.fence::after_thread_sync", LOAD),
     "no fence for the async proxy": (FENCE, "", RACE, "no fence.proxy.async in between", PRODUCT),
     "nothing deallocated": (DEALLOC, ";", TRAP, "allocates 128 columns of tensor memory that the block", ""),
     "deallocated too early": (BARRIER, BARRIER.removeprefix("    __syncthreads();"), OUT, "been deallocated", LOAD),

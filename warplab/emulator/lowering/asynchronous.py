@@ -17,6 +17,7 @@ from warplab.emulator.core.state.layout import (
     MB_EXPECT,
     MB_INIT,
     MB_INVALIDATE,
+    MB_RELAXED,
     MB_TEST,
     MB_TEST_PARITY,
     OP_COPY,
@@ -119,6 +120,7 @@ def mbarrier(lowering: Lowering, instruction: Instruction, parts: list[str]) -> 
         parity = rest[:1] == ["parity"]
         rest = rest[1:] if parity else rest
         code = MB_TEST_PARITY if parity else MB_TEST
+        flags = MB_RELAXED if "relaxed" in rest else 0
         place = lowering.target(operands.pop(0), "pred")
         value = lowering.source(operands[1], "b32" if parity else "b64")
     elif action in ("expect_tx", "complete_tx"):

@@ -171,6 +171,7 @@ class Lowering:
         self.local_bytes = 0
         self.parallel = True
         self.calls: list[str] = []
+        self.cta_group = ""  # of its tcgen05 instructions; "": there has been none
         self.chain: list[Instance] = []  # the functions whose bodies are being lowered, the kernel first
         self.copies = 0
         self.recursive: dict[str, bool] = {}  # of functions: may a call lead to another call of it?

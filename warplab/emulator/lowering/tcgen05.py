@@ -84,21 +84,33 @@ _GROUPS = ("cta_group__1", "cta_group__2")
 _LARGEST_SHIFT = 15
 
 
+def _where(lowering: Lowering, instruction: Instruction) -> str:
+    return f"Line {instruction.line}" if instruction.line else f"Kernel {lowering.calls[0]}"
+
+
 def _need_target(
     lowering: Lowering, instruction: Instruction, what: str = "tcgen05", targets: tuple[str, ...] = _TARGETS
 ) -> None:
     if lowering.module.target not in targets:
-        where = f"Line {instruction.line}" if instruction.line else f"Kernel {lowering.calls[0]}"
+        where = _where(lowering, instruction)
         raise PlanError(
             f"{where} uses {what}, which is not part of the target {lowering.module.target}: compile for sm_100a."
         )
 
 
-def _is_pair(parts: list[str]) -> bool:
-    """Is an instruction for two blocks?"""
-    if len(parts) < len(("tcgen05", "name", "group")) or parts[2] not in _GROUPS:
+def _is_pair(lowering: Lowering, instruction: Instruction, parts: list[str]) -> bool:
+    """Is an instruction for two blocks? Raises PlanError if another one of the kernel is not for as many."""
+    group = "".join(parts[2:3])
+    if group not in _GROUPS:
         raise Unsupported
-    return parts[2] == _GROUPS[1]
+    if lowering.cta_group not in ("", group):
+        first, second = (g.replace("__", "::") for g in (lowering.cta_group, group))
+        raise PlanError(
+            f"{_where(lowering, instruction)} uses tcgen05 with .{second}, and the kernel uses .{first} before: "
+            "give all tcgen05 instructions of a kernel the same."
+        )
+    lowering.cta_group = group
+    return group == _GROUPS[1]
 
 
 def _warp_record(
@@ -138,7 +150,7 @@ def allocate(lowering: Lowering, instruction: Instruction, parts: list[str]) -> 
     """alloc.cta_group.sync.aligned{.shared::cta}.b32 [target], columns."""
     _need_target(lowering, instruction)
     _expect(parts[3:], ["sync", "aligned", "b32"], ["sync", "aligned", "shared__cta", "b32"])
-    pair = _is_pair(parts)
+    pair = _is_pair(lowering, instruction, parts)
     target, columns = instruction.operands
     row, offset = address_row(lowering, target)
     generic = 0 if "shared__cta" in parts else 1
@@ -149,7 +161,7 @@ def deallocate(lowering: Lowering, instruction: Instruction, parts: list[str]) -
     """dealloc.cta_group.sync.aligned.b32 address, columns."""
     _need_target(lowering, instruction)
     _expect(parts[3:], ["sync", "aligned", "b32"])
-    _is_pair(parts)
+    _is_pair(lowering, instruction, parts)
     address, columns = instruction.operands
     _warp_record(lowering, TM_DEALLOC, lowering.source(address, "b32"), lowering.source(columns, "b32"))
 
@@ -158,7 +170,7 @@ def relinquish(lowering: Lowering, instruction: Instruction, parts: list[str]) -
     """relinquish_alloc_permit.cta_group.sync.aligned."""
     _need_target(lowering, instruction)
     _expect(parts[3:], ["sync", "aligned"])
-    _is_pair(parts)
+    _is_pair(lowering, instruction, parts)
     _warp_record(lowering, TM_RELINQUISH)
 
 
@@ -216,7 +228,7 @@ def commit(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
     """commit.cta_group.mbarrier::arrive::one{.shared::cluster}{.multicast::cluster}.b64 [mbarrier]{, mask}."""
     _need_target(lowering, instruction)
     rest = [p for p in parts[3:] if p not in ("shared__cluster", "multicast__cluster")]
-    _is_pair(parts)
+    _is_pair(lowering, instruction, parts)
     if rest != ["mbarrier__arrive__one", "b64"]:
         raise Unsupported
     multicast = "multicast__cluster" in parts
@@ -234,7 +246,7 @@ def copy(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None
     shape = ".".join(parts[3:])
     if shape not in _COPIES:
         raise Unsupported
-    form = _COPIES[shape] << FORM_KIND_SHIFT | (FORM_PAIR if _is_pair(parts) else 0)
+    form = _COPIES[shape] << FORM_KIND_SHIFT | (FORM_PAIR if _is_pair(lowering, instruction, parts) else 0)
     target, descriptor = instruction.operands
     extra = (0, 0, 0, TC_COPY, 0, 0, 0, form)
     places = (_tensor_address(lowering, target), lowering.source(descriptor, "b64"))
@@ -260,7 +272,7 @@ def product(lowering: Lowering, instruction: Instruction, parts: list[str]) -> N
     [d], a, b, descriptor, [scales of a], [scales of b], enable-input-d."""
     _need_target(lowering, instruction)
     kind, scales = _form(parts)
-    pair = _is_pair(parts)
+    pair = _is_pair(lowering, instruction, parts)
     if kind == "i8":
         _need_target(lowering, instruction, "kind::i8 of tcgen05.mma", ("sm_100a", "sm_110a"))
     if named := [p for p in parts if p.startswith("scale_vec")]:

@@ -103,7 +103,7 @@ from warplab.emulator.report.gaps import feature_of, opcode_of
 from warplab.emulator.report.places import Place, Places
 from warplab.emulator.report.races import is_initialisation, race_sentence, same_value_note
 from warplab.emulator.report.spelling import spelling
-from warplab.emulator.report.tensor_memory import TENSOR_FAULTS, tensor_sentence
+from warplab.emulator.report.tensor_memory import TENSOR_FAULTS, is_advisory, tensor_sentence
 from warplab.plan.execution import Extent, Finding, FindingKind
 from warplab.plan.model import Language, Launch
 
@@ -178,7 +178,7 @@ class Explainer:
         text = f"{self._line(pc)}{sentence}"
         index = place.index if place else None
         return Finding(
-            kind=KINDS[fault],
+            kind=FindingKind.ADVISORY if is_advisory(fault, record) else KINDS[fault],
             message=text[:-1] + where + "." if text.endswith(".") else text + where + ".",
             kernel=self.kernel,
             line=int(self.program.outermost[pc]),

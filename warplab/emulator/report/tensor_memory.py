@@ -17,12 +17,12 @@ from warplab.emulator.core.state.layout import (
 )
 from warplab.emulator.core.state.tensor_layout import (
     COLUMNS,
-    HALF_LANES,
     ORDER_AFTER,
     ORDER_BEFORE,
     ORDER_COMMIT,
     ORDER_FREEING,
     ORDER_LEFT,
+    ORDER_RELAXED,
     ORDER_WAIT_LOAD,
     ORDER_WAIT_STORE,
     PLACE_ADDRESSES,
@@ -55,9 +55,13 @@ def tensor_sentence(fault: int, record: np.ndarray, other: str) -> str:
     if fault == FAULT_TENSOR_ORDER:
         return _order(reason, record, other or "an earlier instruction")
     if fault == FAULT_TENSOR_UNWRITTEN:
-        lane, column = HALF_LANES * reason, int(record[F_BYTES])
-        return f"reads column {column} of tensor memory from lane {lane} on, which nothing has written yet."
+        return f"reads column {int(record[F_BYTES])} of tensor memory in lane {reason}, which nothing has written yet."
     return _rule(reason, record, other)
+
+
+def is_advisory(fault: int, record: np.ndarray) -> bool:
+    """Is all that is missing a fence of tcgen05 around a synchronisation that releases and acquires?"""
+    return fault == FAULT_TENSOR_ORDER and int(record[F_EXTRA]) in (ORDER_AFTER, ORDER_BEFORE)
 
 
 def _place(reason: int, record: np.ndarray) -> str:
@@ -82,6 +86,7 @@ def _order(reason: int, record: np.ndarray, other: str) -> str:
     """An access that an earlier one is not ordered before; F_BYTES: the earlier one writes."""
     verb = "writes" if record[F_WRITE] else "reads"
     earlier = "writes" if record[F_BYTES] else "reads"
+    reason &= ~ORDER_RELAXED
     if reason & ORDER_FREEING:
         verb, reason = "deallocates", reason - ORDER_FREEING
     if reason == ORDER_LEFT:

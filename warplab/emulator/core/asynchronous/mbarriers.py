@@ -21,12 +21,14 @@ from warplab.emulator.core.state.layout import (
     IMM,
     M_RANK,
     M_SHARED_WINDOW,
+    M_TENSOR,
     MB_ARRIVE,
     MB_COMPLETE,
     MB_COUNT,
     MB_DROPS,
     MB_INIT,
     MB_INVALIDATE,
+    MB_RELAXED,
     MB_TEST,
     MB_TEST_PARITY,
     SPACE_SHARED,
@@ -43,10 +45,12 @@ from warplab.emulator.core.state.raw import (
     load_i64,
     load_u32,
     operand,
+    put,
     store_i64,
     store_u32,
     trailing_zeros32,
 )
+from warplab.emulator.core.state.tensor_layout import T_RELAXED
 from warplab.emulator.core.warp.exchange import set_predicate
 
 _COUNT = (1 << 20) - 1
@@ -198,5 +202,7 @@ def operate(m, warp, frame, constants, record, pc, mask):
                 store_i64(result + 8 * lane, before)
     if action in (MB_TEST, MB_TEST_PARITY):
         set_predicate(frame, field(record, DST), mask, ended)
+        if get(m, M_TENSOR):
+            put(get(m, M_TENSOR), T_RELAXED + warp, flags & MB_RELAXED)
         return ended == mask
     return True

@@ -31,6 +31,7 @@ UNIT = 32  # columns that are allocated together, at least
 UNITS = COLUMNS // UNIT
 WARP_LANES = 32  # lanes of tensor memory that a warp can access: those of its number modulo 4
 HALVES, HALF_LANES = 8, 16  # the search for hazards looks at 16 lanes of a column at a time
+ALL_LANES = (1 << HALF_LANES) - 1
 
 TM_ALLOC, TM_DEALLOC, TM_RELINQUISH, TM_LOAD, TM_STORE, TM_WAIT_LOAD, TM_WAIT_STORE = range(7)
 TC_PRODUCT, TC_COMMIT, TC_FENCE_BEFORE, TC_FENCE_AFTER, TC_COPY = range(5)
@@ -60,23 +61,30 @@ T_OWNERS = T_PCS + UNITS  # the warp that did
 T_WAITERS = T_OWNERS + UNITS
 WAITER_FIELDS = 4
 WARPS = 32  # of a block, at most
-T_PENDING = T_WAITERS + WARPS * WAITER_FIELDS  # for each warp: accesses that it has not waited for
+T_RELAXED = T_WAITERS + WARPS * WAITER_FIELDS  # for each warp, not 0: its last look at an mbarrier did not acquire
+T_PENDING = T_RELAXED + WARPS  # for each warp: accesses that it has not waited for
 PENDING = 64
 P_WRITES, P_HALVES, P_COLUMN, P_COLUMNS, P_FIELDS = range(5)
 PENDING_FIELDS = 1 + PENDING * P_FIELDS
 T_QUEUE = T_PENDING + WARPS * PENDING_FIELDS  # a ring of operations
 QUEUE = 256
 (
-    O_ACTION, O_WARP, O_LANE, O_PC, O_MOMENT, O_FORM, O_D, O_A, O_B, O_DESCRIPTOR, O_KEEP, O_SHIFT, O_MASK,
-) = range(13)  # fmt: skip
+    O_ACTION, O_WARP, O_LANE, O_PC, O_MOMENT, O_COMMITTED, O_FORM, O_D, O_A, O_B, O_DESCRIPTOR, O_KEEP, O_SHIFT, O_MASK,
+) = range(14)  # fmt: skip
 O_FIELDS = O_MASK + 8
+# O_COMMITTED: a commit of the thread that issued it has happened
 O_A_SCALES, O_B_SCALES = O_MASK, O_MASK + 1  # of a product with scales, which masks no lanes
 T_DATA = T_QUEUE + QUEUE * O_FIELDS  # lane by lane
 T_CELLS = T_DATA + LANES_OF_MEMORY * COLUMNS * WORD // 8
-# What the sanitizer keeps of 16 lanes of a column, in int32 units: the pc, warp of the cluster plus 1 and clock of the
-# last write and of the last read, and what they were; X_VALID: written.
-X_VALID, X_WRITER, X_WRITE_CLOCK, X_WRITE_PC, X_WRITE_KIND, X_READER, X_READ_CLOCK, X_READ_PC, X_READ_KIND = range(9)
-X_FIELDS = 10
+# What the sanitizer keeps of 16 lanes of a column, in int32 units. X_VALID: a mask of the lanes that are written. Then
+# the warp of the cluster plus 1 (0: none), clock, pc and kind of the last write, and of the readers since. Each of the
+# warps that reach a lane by loads has a place among the readers, and a few have one whose products read the cell.
+X_VALID, X_READERS = range(2)
+A_WARP, A_CLOCK, A_PC, A_KIND, ACCESS_FIELDS = range(5)
+X_WRITE = 2
+X_READS = X_WRITE + ACCESS_FIELDS
+LOADERS, OPERAND_READERS = 8, 4
+X_FIELDS = X_READS + (LOADERS + OPERAND_READERS) * ACCESS_FIELDS
 T_AFTER = T_CELLS + HALVES * COLUMNS * X_FIELDS // 2  # see order.py: rows of int32, two for each warp of the block
 
 BY_LOAD, BY_STORE, BY_PRODUCT, BY_OPERAND, BY_COPY, BY_FREEING = range(1, 7)
@@ -85,7 +93,8 @@ BY_PENDING = 16  # beside these: the warp has not waited for its access
 # Why a fault: F_EXTRA
 PLACE_LANES, PLACE_BEYOND, PLACE_FREED, PLACE_ADDRESSES = range(4)
 ORDER_COMMIT, ORDER_AFTER, ORDER_BEFORE, ORDER_SYNC, ORDER_WAIT_LOAD, ORDER_WAIT_STORE, ORDER_LEFT = range(1, 8)
-ORDER_FREEING = 16  # beside these: the later access deallocates
+# beside these: the later access deallocates; what the two are ordered by does not acquire
+ORDER_FREEING, ORDER_RELAXED = 16, 32
 (
     RULE_SIZE,
     RULE_GROWS,

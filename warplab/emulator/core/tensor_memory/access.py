@@ -57,7 +57,7 @@ from warplab.emulator.core.state.tensor_layout import (
     WARP_LANES,
     WORD,
 )
-from warplab.emulator.core.tensor_memory.order import read_cells, write_cells
+from warplab.emulator.core.tensor_memory.order import lanes_of, read_cells, write_cells
 from warplab.emulator.core.tensor_memory.places import allocated, column_of, host_of, lane_of
 
 _SLOTS = np.array([SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6], np.int64)
@@ -149,7 +149,7 @@ def move_registers(m, warp, frame, constants, record, pc, mask, lane, write):
     for part in range(2 if shape == SHAPE_16X32BX2 else 1):
         first = column + part * split
         if write:
-            write_cells(m, m, warp, halves, address, first, count, BY_STORE, pc, lane)
+            write_cells(m, m, warp, lanes_of(halves), address, first, count, BY_STORE, pc, lane)
         else:
             read_cells(m, m, warp, halves, address, first, count, BY_LOAD, pc, lane)
     for register in range(registers):

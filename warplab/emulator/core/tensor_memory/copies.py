@@ -21,6 +21,8 @@ from warplab.emulator.core.state.tensor_layout import (
     COPY_128X256B,
     FORM_KIND_SHIFT,
     FORM_PAIR,
+    HALF_LANES,
+    HALVES,
     O_A,
     O_D,
     O_FORM,
@@ -34,7 +36,7 @@ from warplab.emulator.core.state.tensor_layout import (
     WORD,
 )
 from warplab.emulator.core.tensor_memory.matrices import PIECE_BYTES, element_address, inside, well_formed
-from warplab.emulator.core.tensor_memory.order import write_cells
+from warplab.emulator.core.tensor_memory.order import lanes_of, write_cells
 from warplab.emulator.core.tensor_memory.pairs import block_of, blocks_of, has_pair
 from warplab.emulator.core.tensor_memory.places import allocated, column_of, host_of, lane_of
 from warplab.emulator.core.tensor_memory.shared_operands import end_reading, start_reading
@@ -85,15 +87,17 @@ def accept_copy(m, operation):
     if form & FORM_PAIR and not has_pair(m):
         report(m, FAULT_TENSOR_RULE, pc, warp, lane, address, 0, 0, -1, 0, RULE_NO_PAIR)
         return False
-    halves = np.int64(0xFF)
+    lanes = lanes_of(np.int64(0xFF))
     if shape == COPY_4X256B:
-        halves = np.int64(0xAA) if first >= WARP_LANES // 2 else np.int64(0x55)
+        for half in range(HALVES):
+            taken = half % 2 == first // HALF_LANES
+            lanes[half] = np.int64(1) << first % HALF_LANES if taken else np.int64(0)
     for index in range(blocks_of(form)):
         owner = block_of(m, form, index)
         if not allocated(m, owner, address, width // WORD, 1, pc, warp, lane):
             return False
         start_reading(m, owner, warp, descriptor, False, np.int64(1), rows, width, pc, lane)
-        write_cells(m, owner, warp, halves, address, column_of(address), width // WORD, BY_COPY, pc, lane)
+        write_cells(m, owner, warp, lanes, address, column_of(address), width // WORD, BY_COPY, pc, lane)
     return True
 
 

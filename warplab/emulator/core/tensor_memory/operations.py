@@ -1,7 +1,8 @@
 """What threads ask of the tensor core: a queue for each block, done as late as its commits allow.
 
-A commit is an event of the cluster (asynchronous/events.py): when it happens, all that the queue holds up to it is
-done in the order of issue, and its mbarriers hear of it. What no commit tracks is done when the block ends.
+A commit is an event of the cluster (asynchronous/events.py): when it happens, what its thread has issued is done, with
+all that the queue holds before it, in the order of issue, and its mbarriers hear of it. What no commit tracks is done
+when the block ends.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ from warplab.emulator.core.state.tensor_layout import (
     O_A,
     O_ACTION,
     O_B,
+    O_COMMITTED,
     O_D,
     O_DESCRIPTOR,
     O_FIELDS,
@@ -147,6 +149,7 @@ def _issue(m, warp, frame, constants, record, pc, lane, moment):
     put(operation, O_LANE, lane)
     put(operation, O_PC, pc)
     put(operation, O_MOMENT, moment)
+    put(operation, O_COMMITTED, 0)
     if field(record, X3) == TC_COPY:
         put(operation, O_FORM, field(record, X7))
         put(operation, O_D, _word(frame, constants, record, SRC_A, lane))
@@ -200,26 +203,61 @@ def ask_core(m, warp, frame, constants, record, pc, mask):
 
 
 @compiled
-def _arrive(m, warp, mbarrier, moment, pc, lane):
+def _done_until(m, warp, lane, up_to, moment):
+    """The clock of its warp up to which everything is done once a thread's commit has happened.
+
+    A commit tracks what its own thread has issued. Where other lanes of the warp have issued operations as well, those
+    that no commit of their own tracks hold the clock back.
+    """
+    issued, several, earliest = get(get(m, M_TENSOR), T_ISSUED), False, np.int64(-1)
+    for number in range(max(np.int64(0), issued - QUEUE), issued):
+        operation = _operation(m, number)
+        if get(operation, O_WARP) != warp:
+            continue
+        if get(operation, O_LANE) != lane:
+            several = True
+        elif number < up_to:
+            put(operation, O_COMMITTED, 1)
+        if get(operation, O_COMMITTED) == 0 and (earliest < 0 or get(operation, O_MOMENT) < earliest):
+            earliest = get(operation, O_MOMENT)
+    if not several:
+        return moment
+    return (earliest if earliest >= 0 else own_clock(m, warp)) - 1
+
+
+@compiled
+def _arrive(m, warp, mbarrier, moment, done, pc, lane):
     if usable(m, mbarrier, pc, warp, lane):
         release_at(m, warp, mbarrier, moment)
-        release_done(m, warp, mbarrier, moment)
+        release_done(m, warp, mbarrier, moment, done)
         change(m, warp, mbarrier, np.int64(1), np.int64(0), np.int64(0), pc, lane)
+
+
+@compiled
+def _do_all_of(m, warp, lane, up_to):
+    """Do what a thread has issued before the `up_to`-th operation, and all that the queue holds before that."""
+    tensor, last = get(m, M_TENSOR), up_to
+    while last > get(tensor, T_FIRST):
+        operation = _operation(m, last - 1)
+        if get(operation, O_WARP) == warp and get(operation, O_LANE) == lane:
+            break
+        last -= 1
+    while get(tensor, T_FIRST) < last:
+        _do_first(m)
 
 
 @compiled
 def complete_commit(event):
     """What a commit tracks is done, and its mbarriers hear of it."""
     m, warp, lane, pc = get(event, E_MACHINE), get(event, E_WARP), get(event, E_LANE), get(event, E_PC)
-    tensor = get(m, M_TENSOR)
-    while get(tensor, T_FIRST) < get(event, _UP_TO):
-        _do_first(m)
+    _do_all_of(m, warp, lane, get(event, _UP_TO))
     mbarrier, mask, moment = get(event, _MBARRIER), get(event, _MASK), get(event, _MOMENT)
+    done = _done_until(m, warp, lane, get(event, _UP_TO), moment)
     if mask == 0:
-        _arrive(m, warp, mbarrier, moment, pc, lane)
+        _arrive(m, warp, mbarrier, moment, done, pc, lane)
     for rank in range(16):
         if mask >> rank & 1:
-            _arrive(m, warp, mapped(m, rank, offset_of(mbarrier)), moment, pc, lane)
+            _arrive(m, warp, mapped(m, rank, offset_of(mbarrier)), moment, done, pc, lane)
 
 
 @compiled

@@ -36,8 +36,14 @@ from warplab.emulator.core.state.layout import (
     M_SHARED_SHADOW,
     M_TENSOR,
 )
-from warplab.emulator.core.state.raw import get, increase, load_i32, put, store_i32
+from warplab.emulator.core.state.raw import get, increase, load_i32, put, store_i32, trailing_zeros32
 from warplab.emulator.core.state.tensor_layout import (
+    A_CLOCK,
+    A_KIND,
+    A_PC,
+    A_WARP,
+    ACCESS_FIELDS,
+    ALL_LANES,
     BY_FREEING,
     BY_LOAD,
     BY_OPERAND,
@@ -45,11 +51,15 @@ from warplab.emulator.core.state.tensor_layout import (
     BY_PRODUCT,
     BY_STORE,
     COLUMNS,
+    HALF_LANES,
     HALVES,
+    LOADERS,
+    OPERAND_READERS,
     ORDER_AFTER,
     ORDER_BEFORE,
     ORDER_COMMIT,
     ORDER_FREEING,
+    ORDER_RELAXED,
     ORDER_SYNC,
     ORDER_WAIT_LOAD,
     ORDER_WAIT_STORE,
@@ -63,17 +73,13 @@ from warplab.emulator.core.state.tensor_layout import (
     T_AFTER,
     T_CELLS,
     T_PENDING,
+    T_RELAXED,
     WARPS,
     X_FIELDS,
-    X_READ_CLOCK,
-    X_READ_KIND,
-    X_READ_PC,
-    X_READER,
+    X_READERS,
+    X_READS,
     X_VALID,
-    X_WRITE_CLOCK,
-    X_WRITE_KIND,
-    X_WRITE_PC,
-    X_WRITER,
+    X_WRITE,
 )
 
 
@@ -135,25 +141,27 @@ def fence_after(m, warp):
             first, after = _done(m) if part else _fenced(m), _after(m, warp, part)
             for other in range(get(m, M_CLUSTER_WARPS)):
                 store_i32(after + 4 * other, np.int32(_known(m, warp, first + other)))
+        put(get(m, M_TENSOR), T_RELAXED + warp, 0)
 
 
 @compiled
-def release_done(m, warp, mbarrier, moment):
-    """At an mbarrier: all that a warp asked of the tensor core until its clock was `moment` is done."""
+def release_done(m, warp, mbarrier, moment, done):
+    """At an mbarrier: a fence::before of a warp at `moment`; what it asked of the tensor core until `done` is done."""
     if get(m, M_SHARED_SHADOW):
         me, kept = get(m, M_FIRST_WARP) + warp, mbarrier_clocks(m, mbarrier)
-        for first in (_fenced(m), _done(m)):
+        for first, clock in ((_fenced(m), moment), (_done(m), done)):
             place = kept + 4 * (first + me)
-            store_i32(place, max(load_i32(place), np.int32(moment)))
+            store_i32(place, max(load_i32(place), np.int32(clock)))
 
 
 # Checks
 
 
 @compiled
-def _hazard(m, warp, author, clock, kind, mine):
-    """What is missing between an earlier access and one of a warp's now; 0: nothing. `author`: 0 if there was none."""
-    other, me = author - 1, get(m, M_FIRST_WARP) + warp
+def _hazard(m, warp, earlier, mine):
+    """What is missing between an earlier access and one of a warp's now; 0: nothing."""
+    author, clock = np.int64(load_i32(earlier + 4 * A_WARP)), np.int64(load_i32(earlier + 4 * A_CLOCK))
+    other, me, kind = author - 1, get(m, M_FIRST_WARP) + warp, np.int64(load_i32(earlier + 4 * A_KIND))
     if author == 0:
         return np.int64(0)
     if kind & BY_PENDING and not (kind & BY_LOAD and mine == BY_FREEING):
@@ -194,21 +202,77 @@ def _is_known(m, other, extra):
 
 
 @compiled
+def _reader(cell, place):
+    """A place for what a reader of a cell did last."""
+    return cell + 4 * (X_READS + place * ACCESS_FIELDS)
+
+
+@compiled
+def _first_hazard(m, warp, cell, mine, writes):
+    """What is missing between the accesses to a cell and one of a warp's now, and the earlier access; 0: nothing."""
+    earlier = cell + 4 * X_WRITE
+    hazard = _hazard(m, warp, earlier, mine)
+    readers, place = load_i32(cell + 4 * X_READERS) if writes else np.int32(0), 0
+    while hazard == 0 and readers >> place:
+        if readers >> place & 1:
+            earlier = _reader(cell, place)
+            hazard = _hazard(m, warp, earlier, mine)
+        place += 1
+    return hazard, earlier
+
+
+@compiled
 def _check(m, warp, cell, mine, writes, address, pc, lane):
     """Report what is missing before an access to a cell; True if there was something."""
-    author, clock = np.int64(load_i32(cell + 4 * X_WRITER)), np.int64(load_i32(cell + 4 * X_WRITE_CLOCK))
-    hazard = _hazard(m, warp, author, clock, np.int64(load_i32(cell + 4 * X_WRITE_KIND)), mine)
-    other, earlier = np.int64(load_i32(cell + 4 * X_WRITE_PC)), 1
-    if hazard == 0 and writes:
-        author, clock = np.int64(load_i32(cell + 4 * X_READER)), np.int64(load_i32(cell + 4 * X_READ_CLOCK))
-        hazard = _hazard(m, warp, author, clock, np.int64(load_i32(cell + 4 * X_READ_KIND)), mine)
-        other, earlier = np.int64(load_i32(cell + 4 * X_READ_PC)), 0
+    hazard, earlier = _first_hazard(m, warp, cell, mine, writes)
     if hazard == 0:
         return False
+    other, wrote = np.int64(load_i32(earlier + 4 * A_PC)), 1 if earlier == cell + 4 * X_WRITE else 0
     extra = hazard | (ORDER_FREEING if mine == BY_FREEING else 0)
+    if get(get(m, M_TENSOR), T_RELAXED + warp):
+        extra |= ORDER_RELAXED
     if _is_known(m, other, extra):
         return True
-    report(m, FAULT_TENSOR_ORDER, pc, warp, lane, address, earlier, writes, other, 0, extra)
+    report(m, FAULT_TENSOR_ORDER, pc, warp, lane, address, wrote, writes, other, 0, extra)
+    return True
+
+
+@compiled
+def _note(m, warp, access, kind, pc):
+    store_i32(access + 4 * A_WARP, np.int32(get(m, M_FIRST_WARP) + warp + 1))
+    store_i32(access + 4 * A_CLOCK, np.int32(own_clock(m, warp)))
+    store_i32(access + 4 * A_PC, np.int32(pc))
+    store_i32(access + 4 * A_KIND, np.int32(kind))
+
+
+@compiled
+def _place_of_reader(m, warp, cell, kind):
+    """The place for a warp among a cell's readers; of too many whose products read it the last one shares its own."""
+    if kind == BY_LOAD:
+        return warp // 4
+    author = np.int32(get(m, M_FIRST_WARP) + warp + 1)
+    place = LOADERS
+    while place < LOADERS + OPERAND_READERS - 1:
+        if not load_i32(cell + 4 * X_READERS) >> place & 1 or load_i32(_reader(cell, place) + 4 * A_WARP) == author:
+            break
+        place += 1
+    return place
+
+
+@compiled
+def _first_unwritten(cell, lanes):
+    """The first of some lanes (a mask) of a cell that nothing has written; -1: all are."""
+    missing = lanes & ~np.int64(load_i32(cell + 4 * X_VALID))
+    return np.int64(trailing_zeros32(np.uint32(missing))) if missing else np.int64(-1)
+
+
+@compiled
+def _report_unwritten(m, cell, half, lanes, address, column, pc, warp, lane):
+    """Report lanes of a cell that are read though nothing has written them; False: there is none."""
+    first = _first_unwritten(cell, lanes)
+    if first < 0:
+        return False
+    report(m, FAULT_TENSOR_UNWRITTEN, pc, warp, lane, address, column, 0, -1, 0, half * HALF_LANES + first)
     return True
 
 
@@ -220,57 +284,60 @@ def read_cells(m, owner, warp, halves, address, column, count, kind, pc, lane):
     """
     if get(m, M_SHARED_SHADOW) == 0:
         return
-    me, clock = get(m, M_FIRST_WARP) + warp, own_clock(m, warp)
     noted = kind | BY_PENDING if kind == BY_LOAD else kind
     quiet = False
     for half in range(HALVES):
         if halves >> half & 1:
             for at in range(column, column + count):
                 cell = _cell(owner, half, at)
-                if not quiet and load_i32(cell + 4 * X_VALID) == 0:
-                    report(m, FAULT_TENSOR_UNWRITTEN, pc, warp, lane, address, at, 0, -1, 0, half)
-                    quiet = True
+                quiet = quiet or _report_unwritten(m, cell, half, ALL_LANES, address, at, pc, warp, lane)
                 quiet = quiet or _check(m, warp, cell, kind, 0, address, pc, lane)
-                store_i32(cell + 4 * X_READER, np.int32(me + 1))
-                store_i32(cell + 4 * X_READ_CLOCK, np.int32(clock))
-                store_i32(cell + 4 * X_READ_PC, np.int32(pc))
-                store_i32(cell + 4 * X_READ_KIND, np.int32(noted))
+                place = _place_of_reader(m, warp, cell, kind)
+                store_i32(cell + 4 * X_READERS, load_i32(cell + 4 * X_READERS) | np.int32(1 << place))
+                _note(m, warp, _reader(cell, place), noted, pc)
     if kind == BY_LOAD:
         _note_pending(m, warp, 0, halves, column, count)
 
 
 @compiled
-def check_written(m, owner, warp, halves, address, column, count, pc, lane):
-    """Report sums that a product goes on from though nothing has written them."""
+def check_written(m, owner, warp, lanes, address, column, count, pc, lane):
+    """Report sums that a product goes on from though nothing has written them; `lanes`: a mask for each half."""
     if get(m, M_SHARED_SHADOW):
         for half in range(HALVES):
             for at in range(column, column + count):
-                if halves >> half & 1 and load_i32(_cell(owner, half, at) + 4 * X_VALID) == 0:
-                    report(m, FAULT_TENSOR_UNWRITTEN, pc, warp, lane, address, at, 0, -1, 0, half)
+                cell = _cell(owner, half, at)
+                if _report_unwritten(m, cell, half, lanes[half], address, at, pc, warp, lane):
                     return
 
 
 @compiled
-def write_cells(m, owner, warp, halves, address, column, count, kind, pc, lane):
-    """Check and note that `count` columns of some halves (a mask) are written by a warp."""
+def write_cells(m, owner, warp, lanes, address, column, count, kind, pc, lane):
+    """Check and note that `count` columns of some lanes are written by a warp; `lanes`: a mask for each half."""
     if get(m, M_SHARED_SHADOW) == 0:
         return
-    me, clock = get(m, M_FIRST_WARP) + warp, own_clock(m, warp)
     noted = kind | BY_PENDING if kind == BY_STORE else kind
-    quiet = False
+    quiet, halves = False, np.int64(0)
     for half in range(HALVES):
-        if halves >> half & 1:
+        if lanes[half]:
+            halves |= np.int64(1) << half
             for at in range(column, column + count):
                 cell = _cell(owner, half, at)
                 quiet = quiet or _check(m, warp, cell, kind, 1, address, pc, lane)
-                store_i32(cell + 4 * X_VALID, np.int32(1))
-                store_i32(cell + 4 * X_WRITER, np.int32(me + 1))
-                store_i32(cell + 4 * X_WRITE_CLOCK, np.int32(clock))
-                store_i32(cell + 4 * X_WRITE_PC, np.int32(pc))
-                store_i32(cell + 4 * X_WRITE_KIND, np.int32(noted))
-                store_i32(cell + 4 * X_READER, np.int32(0))
+                store_i32(cell + 4 * X_VALID, load_i32(cell + 4 * X_VALID) | np.int32(lanes[half]))
+                _note(m, warp, cell + 4 * X_WRITE, noted, pc)
+                store_i32(cell + 4 * X_READERS, np.int32(0))
     if kind == BY_STORE:
         _note_pending(m, warp, 1, halves, column, count)
+
+
+@compiled
+def lanes_of(halves):
+    """All lanes of some halves (a mask), as a mask for each half."""
+    lanes = np.zeros(HALVES, np.int64)
+    for half in range(HALVES):
+        if halves >> half & 1:
+            lanes[half] = ALL_LANES
+    return lanes
 
 
 @compiled
@@ -281,7 +348,7 @@ def free_cells(m, warp, address, column, count, pc, lane):
         for at in range(column, column + count):
             cell = _cell(m, half, at)
             quiet = quiet or _check(m, warp, cell, BY_FREEING, 1, address, pc, lane)
-            for place in range(X_FIELDS):
+            for place in (X_VALID, X_READERS, X_WRITE + A_WARP):
                 store_i32(cell + 4 * place, np.int32(0))
 
 
@@ -312,9 +379,6 @@ def _note_pending(m, warp, writes, halves, column, count):
 def _finish(m, warp, writes):
     pending, kept = _pending(m, warp), np.int64(0)
     me, clock = get(m, M_FIRST_WARP) + warp, np.int32(own_clock(m, warp))
-    author_at, clock_at, kind_at = X_READER, X_READ_CLOCK, X_READ_KIND
-    if writes:
-        author_at, clock_at, kind_at = X_WRITER, X_WRITE_CLOCK, X_WRITE_KIND
     for index in range(get(pending, 0)):
         entry = pending + 8 * (1 + index * P_FIELDS)
         if get(entry, P_WRITES) != writes:
@@ -327,10 +391,11 @@ def _finish(m, warp, writes):
             if get(entry, P_HALVES) >> half & 1:
                 for at in range(get(entry, P_COLUMN), get(entry, P_COLUMN) + get(entry, P_COLUMNS)):
                     cell = _cell(m, half, at)
-                    kind = load_i32(cell + 4 * kind_at)
-                    if load_i32(cell + 4 * author_at) == me + 1 and kind & BY_PENDING:
-                        store_i32(cell + 4 * clock_at, clock)
-                        store_i32(cell + 4 * kind_at, np.int32(kind & ~BY_PENDING))
+                    access = cell + 4 * X_WRITE if writes else _reader(cell, warp // 4)
+                    kind = load_i32(access + 4 * A_KIND)
+                    if load_i32(access + 4 * A_WARP) == me + 1 and kind & BY_PENDING:
+                        store_i32(access + 4 * A_CLOCK, clock)
+                        store_i32(access + 4 * A_KIND, np.int32(kind & ~BY_PENDING))
     put(pending, 0, kept)
 
 

@@ -38,6 +38,8 @@ from warplab.emulator.core.state.tensor_layout import (
     FORM_KIND_SHIFT,
     FORM_MASKED,
     FORM_PAIR,
+    HALF_LANES,
+    HALVES,
     KIND_F8F6F4,
     KIND_F16,
     KIND_I8,
@@ -80,7 +82,7 @@ from warplab.emulator.core.tensor_memory.matrices import (
     lane_of_row,
     well_formed,
 )
-from warplab.emulator.core.tensor_memory.order import check_written, read_cells, write_cells
+from warplab.emulator.core.tensor_memory.order import check_written, lanes_of, read_cells, write_cells
 from warplab.emulator.core.tensor_memory.pairs import block_of, blocks_of, has_pair
 from warplab.emulator.core.tensor_memory.places import allocated, column_of, host_of, lane_of
 from warplab.emulator.core.tensor_memory.scales import multiply_scaled, scale_address, scale_byte, scales_of
@@ -199,6 +201,8 @@ def _shape_fits(kind, descriptor, pair):
         return m in (128, 256) and 16 <= n <= 256
     if m not in (64, 128) or n < 8 or n > 256 or kind >= KIND_MXF8F6F4 and m != 128:
         return False
+    if m == 128 and n % 16 and kind < KIND_MXF8F6F4:
+        return False
     if kind == KIND_I8 and n > 32 and n % 16:
         return False
     return not (_element(kind) == 1 and _bits(descriptor, 16, 1) and n % 16)
@@ -263,10 +267,22 @@ def _folded(form, descriptor):
 
 
 @compiled
-def _accept_part(m, owner, operation):
-    """Check and note what a product reads and writes of one block; False if columns are not allocated."""
+def _written_lanes(operation, index, halves):
+    """The lanes of D that a product writes in the index-th block, as a mask for each half."""
+    lanes = lanes_of(halves)
+    if get(operation, O_FORM) & FORM_MASKED:
+        for half in range(HALVES):
+            masked = get(operation, O_MASK + 4 * index + half // 2) >> (half % 2 * HALF_LANES)
+            lanes[half] &= ~masked
+    return lanes
+
+
+@compiled
+def _accept_part(m, index, operation):
+    """Check and note what a product reads and writes of its index-th block; False if columns are not allocated."""
     pc, warp, lane = get(operation, O_PC), get(operation, O_WARP), get(operation, O_LANE)
     kind, descriptor, form = _kind(operation), get(operation, O_DESCRIPTOR), get(operation, O_FORM)
+    owner = block_of(m, form, index)
     blocks, folded, element = blocks_of(form), _folded(form, descriptor), _element(kind)
     rows, columns = _m(descriptor) // blocks, _n(descriptor)
     a, b, d = get(operation, O_A), get(operation, O_B), get(operation, O_D)
@@ -283,10 +299,10 @@ def _accept_part(m, owner, operation):
     start_reading(m, owner, warp, b, _bits(descriptor, 16, 1), element, columns // blocks, _K_BYTES, pc, lane)
     if scales_of(form) and not _read_scales(m, owner, warp, operation, pc, lane):
         return False
-    halves = halves_of(rows, folded, lane_of(d))
+    lanes = _written_lanes(operation, index, halves_of(rows, folded, lane_of(d)))
     if get(operation, O_KEEP):
-        check_written(m, owner, warp, halves, d, column_of(d), wide, pc, lane)
-    write_cells(m, owner, warp, halves, d, column_of(d), wide, BY_PRODUCT, pc, lane)
+        check_written(m, owner, warp, lanes, d, column_of(d), wide, pc, lane)
+    write_cells(m, owner, warp, lanes, d, column_of(d), wide, BY_PRODUCT, pc, lane)
     return True
 
 
@@ -306,7 +322,7 @@ def accept_product(m, operation):
         put(m, M_STOP, 1)
         return False
     for index in range(blocks_of(form)):
-        if not _accept_part(m, block_of(m, form, index), operation):
+        if not _accept_part(m, index, operation):
             return False
     cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
     increase(cell, C_REQUESTS, 1)
