@@ -45,7 +45,8 @@ _LEFT_OUT = {
     "student_files",
     "template",
     "moe",
-}  # moe: kernels that labs 10 and 11 ask for
+    "kernels",
+}  # moe and kernels: what labs 7 to 11 and 17 ask for
 # Kernels that `systems.search.half_product` writes out as submissions, and the labs in which those earn points. They
 # are released when all these labs are closed; chapter 16 reads the search's records and needs no kernel.
 _TEMPLATES = {

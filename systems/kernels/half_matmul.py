@@ -1,0 +1,134 @@
+"""Half-precision matrix products of arrays of CuPy and PyTorch."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from systems.kernels.arrays import Described, Description, described, library_of, together
+from systems.kernels.errors import KernelError
+from systems.kernels.half_recipes import MOST_INDEX, recipe
+from systems.kernels.matrices import Matrix
+from systems.kernels.model import Chip, choose
+from systems.kernels.ready import Prepared
+from systems.kernels.recipes import Code, Recipe
+from warplab.hardware.device import present
+from warplab.plan.model import Launch, Pointer, Value
+
+_HALVES = ("float16", "bfloat16")
+_ORDER = ("a", "b", "c")
+_H200_BANDWIDTH = 4.8e12  # bytes per second, of its datasheet
+_prepared: dict[tuple[Any, ...], Prepared | None] = {}
+
+
+def matmul(a: Any, b: Any, out: Any = None) -> Any:
+    """a @ b in half precision with sums in float32, on a Hopper GPU: for products of any shape and of any strides.
+
+    a is m x k and b k x n, both float16 or both bfloat16, arrays of CuPy or PyTorch on one GPU. The result is m x n, of
+    their dtype, rounded once: in `out` if it is given, which must not share memory with a or b, otherwise in a new
+    array of their library, rows as a whole. It is queued on that library's current stream. Nothing is recorded for a
+    backward pass.
+
+    Rows or columns that lie as a whole, from multiples of 16 bytes on (transposes, slices), are read where they are.
+    Others (n or k that is no multiple of 8 in row-major arrays) are read element by element by a slower kernel, or
+    copied to such lines first: whatever takes less time. The first call of a kind compiles a kernel, which takes one to
+    three seconds once and is kept in the user's cache.
+
+    Raises KernelError for other dtypes, dimensions, devices or sizes that do not fit together, for what is not on a
+    GPU, for GPUs of another compute capability than 9.0, and where a backward pass would need what is not recorded.
+    """
+    library = library_of("a", a)
+    if not type(a) is type(b) is type(out):
+        together("matmul", library, b=b, out=out)
+    of_a, of_b = library.describe(a), library.describe(b)
+    key = of_a, of_b, None if out is None else library.describe(out)
+    if key not in _prepared:
+        _prepared[key] = _prepare(*key)
+    if library.records(a, b):
+        raise KernelError("matmul records no gradient: call it under torch.no_grad(), or detach a and b.")
+    made = library.empty(a, (of_a[0][0], of_b[0][1])) if out is None else out
+    prepared = _prepared[key]
+    if prepared is not None:
+        scratch = [library.empty(a, (size,), "uint8") for size in prepared.scratch]
+        prepared([library.address(array) for array in (a, b, made, *scratch)], library.stream(a))
+    return made
+
+
+def chosen(a: Any, b: Any) -> str:
+    """What `matmul` chooses for two arrays, in a word: the form, and whether factors are copied."""
+    library = library_of("a", a)
+    prepared = _prepare(library.describe(a), library.describe(b), None)
+    return "nothing" if prepared is None else prepared.chosen
+
+
+def _prepare(a: Description, b: Description, out: Description | None) -> Prepared | None:
+    """What a call with such arrays launches; None if there is nothing to do."""
+    of_a, of_b = described("a", a), described("b", b)
+    of_out = None if out is None else described("out", out)
+    made = product(of_a, of_b, of_out, chip_of(of_a.device))
+    return None if made is None else Prepared(made, of_a.device, _ORDER)
+
+
+def product(a: Described, b: Described, out: Described | None, chip: Chip) -> Recipe | None:
+    """The recipe of out = a @ b; without `out` for a new array. None if the result has no elements."""
+    _check(a, b, out)
+    (m, k), n = a.shape, b.shape[1]
+    of_c = out or Described((m, n), (max(n, 1), 1), a.dtype, a.device, True)
+    c = Matrix("c", m, n, *of_c.strides, of_c.aligned)
+    if 0 in (m, n):
+        return None
+    if k == 0:
+        return _zeros(c)
+    of_a, of_b = (Matrix(name, *each.shape, *each.strides, each.aligned) for name, each in (("a", a), ("b", b)))
+    return recipe(of_a, of_b, c, a.dtype == "bfloat16", lambda problem: choose(problem, chip), chip.sms)
+
+
+@cache
+def chip_of(device: int) -> Chip:
+    """What the model knows of a GPU: its SMs and its memory; the rest is as on an H200."""
+    found = present(device)
+    if found is None or found.chip is None:
+        return Chip()
+    usual = Chip()
+    sms, clusters = found.sms, tuple(count * found.sms // usual.sms for count in usual.clusters)
+    return Chip(sms=sms, clusters=clusters, dram=usual.dram * found.chip.bandwidth / _H200_BANDWIDTH)
+
+
+def _zeros(c: Matrix) -> Recipe:
+    code = Code(("loose.cuh", "copies.cu"), "clear")
+    arguments = (Pointer("c"), Value("int64", c.down), Value("int64", c.across), Value("int32", c.rows))
+    launch = Launch("clear", (min(c.rows, 4096), 1, 1), (256, 1, 1), (*arguments, Value("int32", c.columns)))
+    return Recipe({"clear": code}, (launch,), chosen="zeros")
+
+
+def _check(a: Described, b: Described, out: Described | None) -> None:
+    given = {"a": a, "b": b} | ({} if out is None else {"out": out})
+    for name, each in given.items():
+        if len(each.shape) != 2:
+            raise KernelError(f"matmul: {name} has {len(each.shape)} dimensions: give a matrix of two.")
+        if each.dtype not in _HALVES:
+            raise KernelError(f"matmul: {name} is {each.dtype}: give float16 or bfloat16.")
+        if each.dtype != a.dtype:
+            raise KernelError(f"matmul: a is {a.dtype} and {name} is {each.dtype}: give all in one dtype.")
+        if each.device != a.device:
+            raise KernelError(f"matmul: a is on GPU {a.device} and {name} on GPU {each.device}: move it there.")
+        if max(each.shape) > MOST_INDEX:
+            raise KernelError(f"matmul: {name} has {max(each.shape):,} rows or columns: {MOST_INDEX:,} are the most.")
+    (m, k), (rows, n) = a.shape, b.shape
+    if k != rows:
+        raise KernelError(f"matmul: a has {k} columns and b {rows} rows: they have to be as many.")
+    if out is not None and out.shape != (m, n):
+        raise KernelError(f"matmul: out is {out.shape[0]} x {out.shape[1]}, but the product is {m} x {n}.")
+    if out is not None and not _apart(out):
+        raise KernelError(f"matmul: elements of out share memory (strides {out.strides}): give one where they do not.")
+
+
+def _apart(matrix: Described) -> bool:
+    """Whether elements have memory of their own: steps along one axis are longer than all of the other."""
+    axes = sorted((abs(stride), count) for stride, count in zip(matrix.strides, matrix.shape, strict=True) if count > 1)
+    reach = 0
+    for stride, count in axes:
+        if stride <= reach:
+            return False
+        reach += stride * (count - 1)
+    return True

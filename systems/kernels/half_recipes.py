@@ -1,0 +1,212 @@
+"""Half-precision products as recipes: which factors are copied first, and by which form of which kernel.
+
+The forms are those of the search's template (`systems.search.half_product`), which has rung 14 of lab 08 among them:
+two warpgroups of 64 rows each, clusters that share b, parts of k. `warpgroups.cu` multiplies with wgmma what tensor
+maps can read: factors whose rows or columns lie as a whole, from multiples of 16 bytes on. `warps.cu` multiplies with
+mma.sync, in small tiles, and reads lines that begin anywhere. So a factor with such lines, in a shape where that pays,
+is first copied to lines that begin at multiples of 16 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from systems.kernels.matrices import UNIT, Matrix, packed, up
+from systems.kernels.recipes import Code, Recipe
+from systems.search.half_product import HalfChoice
+from warplab.plan.model import Argument, Launch, Pointer, TensorMap, Value
+
+TILE_K = 64  # of wgmma's kernels: a line of 128 bytes
+TURNS = 3  # steps before its end from which the second consumer waits for the first
+MOST_INDEX = 2**31 - 2**12  # of a row or column: positions are 32-bit numbers, and tiles go beyond the last one
+_COPY_BLOCKS = 4096
+
+
+@dataclass(frozen=True)
+class Problem:
+    """c = a b as kernels see it: c with its rows as a whole, factors that have k (along) or their lines side by side.
+
+    `a_down`: a's rows lie side by side; `b_down`: b's columns do, as in row-major order. A factor is loose if its lines
+    begin elsewhere than at multiples of 16 bytes.
+    """
+
+    m: int
+    n: int
+    k: int
+    a_down: bool = False
+    b_down: bool = True
+    a_loose: bool = False
+    b_loose: bool = False
+    c_loose: bool = False
+    bfloat16: bool = False
+
+    @property
+    def loose(self) -> bool:
+        """Whether a factor is one that only `warps.cu` reads."""
+        return self.a_loose or self.b_loose
+
+    @property
+    def tight(self) -> Problem:
+        """The same with factors that were copied."""
+        return replace(self, a_loose=False, b_loose=False)
+
+
+Chooser = Callable[[Problem], "tuple[HalfChoice, bool]"]  # a form, and whether loose factors are copied for it
+
+
+def takes(form: HalfChoice, problem: Problem) -> bool:
+    """Whether a form's kernel can make this product: it reads both factors, and all blocks have a part of k."""
+    if not form.takes((problem.m, problem.n, problem.k)):
+        return False
+    if form.kind == "warps":
+        return True
+    right_down = problem.a_down if form.turned else problem.b_down
+    return not problem.loose and (not right_down or form.lines[1] % 64 == 0)
+
+
+def recipe(a: Matrix, b: Matrix, c: Matrix, bfloat16: bool, choose: Chooser, sms: int) -> Recipe:
+    """How to make c = a b of matrices with whatever strides, none of them empty, on a GPU of so many SMs."""
+    if not c.has_lines and c.turned.has_lines:
+        a, b, c = b.turned, a.turned, c.turned
+    codes: dict[str, Code] = {}
+    launches: list[Launch] = []
+    scratch: dict[str, int] = {}
+
+    def own(matrix: Matrix, name: str) -> Matrix:
+        made = packed(name, matrix.rows, matrix.columns)
+        scratch[name] = 2 * made.rows * made.pitch
+        return made
+
+    def copied(matrix: Matrix, name: str) -> Matrix:
+        made = own(matrix, name)
+        launches.append(_copy(matrix, made, codes))
+        return made
+
+    if not (a.has_lines or a.turned.has_lines):
+        a = copied(a, "scratch_a")
+    if not (b.has_lines or b.turned.has_lines):
+        b = copied(b, "scratch_b")
+    lines_a, lines_b = _lines(a), _lines(b.turned)
+    to = c if c.has_lines else own(c, "scratch_c")
+    problem = Problem(
+        a.rows, b.columns, a.columns, lines_a[1], lines_b[1], not lines_a[0].mapped, not lines_b[0].mapped,
+        not _stored_whole(to), bfloat16,
+    )  # fmt: skip
+    form, copying = choose(problem)
+    if copying:
+        problem = problem.tight
+        factors = [
+            (one if one[0].mapped else (copied(one[0], name), one[1]))
+            for one, name in ((lines_a, "scratch_a"), (lines_b, "scratch_b"))
+        ]
+        lines_a, lines_b = factors
+    launches.append(_product(form, problem, lines_a[0], lines_b[0], to, codes, sms))
+    if to is not c:
+        launches.append(_copy(to, c, codes))
+    return Recipe(codes, tuple(launches), scratch, form.name + "_of_copies" * (len(launches) > 1))
+
+
+def _stored_whole(c: Matrix) -> bool:
+    """Whether tensor copies can store a matrix: they write 16 bytes at a time, at the end of a row too."""
+    return c.mapped and c.columns % UNIT == 0
+
+
+def _lines(factor: Matrix) -> tuple[Matrix, bool]:
+    """A factor, lines by k, as a matrix with rows as a whole; and whether those are not its lines but run across them.
+
+    Of two ways, the one that a tensor map takes.
+    """
+    ways = [(factor, False), (factor.turned, True)]
+    return max((way for way in ways if way[0].has_lines), key=lambda way: way[0].mapped)
+
+
+def _product(
+    form: HalfChoice, problem: Problem, a: Matrix, b: Matrix, c: Matrix, codes: dict[str, Code], sms: int
+) -> Launch:
+    codes["product"] = _code(form, problem, sms)
+    arguments: tuple[Argument, ...] = (Pointer(c.name), Value("uint64", c.pitch))
+    arguments += tuple(Value("int32", size) for size in (problem.m, problem.n, problem.k))
+    if form.kind == "warps":
+        for lines in (a, b):
+            arguments += (Pointer(lines.name), Value("uint64", lines.extent), Value("uint64", lines.pitch))
+    else:
+        (left, left_down), (right, right_down) = (a, problem.a_down), (b, problem.b_down)
+        if form.turned:
+            (left, left_down), (right, right_down) = (right, right_down), (left, left_down)
+        high, wide = form.lines
+        box_c = (form.rows, 64) if form.turned else (16, 64)
+        arguments += (
+            _map(left, (64, 64) if left_down else (high, TILE_K), problem.bfloat16),
+            _map(right, (64, 64) if right_down else (wide // form.together, TILE_K), problem.bfloat16),
+            _map(c, box_c, problem.bfloat16) if not problem.c_loose else _map(left, (8, 64), problem.bfloat16),
+        )
+    x, y = form.grid((problem.m, problem.n, problem.k), sms)
+    return Launch(
+        "product", (x, y, 1), (form.threads, 1, 1), arguments, form.shared_bytes, (form.splits * form.together, 1, 1)
+    )
+
+
+def _code(form: HalfChoice, problem: Problem, sms: int) -> Code:
+    """The kernel of a form for factors that lie so."""
+    defined: dict[str, int | str] = {"TYPE": '"bf16"' if problem.bfloat16 else '"f16"', "LOOSE": int(problem.c_loose)}
+    defined |= {"STAGES": form.stages, "SPLITS": form.splits}
+    if form.kind == "warps":
+        defined |= {"ROWS": form.rows, "COLUMNS": form.columns, "DEPTH": form.depth, "SLICES": form.slices}
+        defined |= {"DOWN": form.warps[0], "ACROSS": form.warps[1], "A_DOWN": int(problem.a_down)}
+        defined |= {"B_DOWN": int(problem.b_down), "A_LOOSE": int(problem.a_loose), "B_LOOSE": int(problem.b_loose)}
+        return Code(("loose.cuh", "warps.cu"), "product", tuple((name, str(text)) for name, text in defined.items()))
+    high, wide = form.lines
+    down = (problem.b_down, problem.a_down) if form.turned else (problem.a_down, problem.b_down)
+    sums = wide // 2  # float32 that a thread keeps
+    defined |= {
+        "CONSUMERS": high // 64,
+        "TILE_N": wide,
+        "TURNED": int(form.turned),
+        "LEFT_DOWN": int(down[0]),
+        "RIGHT_DOWN": int(down[1]),
+        "SIDEWAYS": f'"{int(down[0])}, {int(down[1])}"',
+        "CLUSTER": form.together,
+        "STAYS": int(form.stays),
+        "TURNS": TURNS if _in_turn(form, problem, sms) else 0,
+        "SUMS": sums,
+        "REGISTERS": '"' + ", ".join(f"%{i}" for i in range(sums)) + '"',
+        "OPERANDS": ", ".join(f'"+f"(d[{i}])' for i in range(sums)),
+        "WIDTH": f'"{wide}"',
+        "INPUTS": f'"%{sums}, %{sums + 1}"',
+        "FLAG": f'"%{sums + 2}"',
+    }
+    return Code(("warpgroups.cu",), "product", tuple((name, str(text)) for name, text in defined.items()))
+
+
+def _in_turn(form: HalfChoice, problem: Problem, sms: int) -> bool:
+    """Whether the consumers finish one after the other: where there are no next tiles to hide behind."""
+    tiles = up(problem.m, form.rows * form.together) * form.together * up(problem.n, form.columns)
+    large = (form.rows, form.columns, form.turned) == (128, 256, False) and form.stages > TURNS
+    return large and form.splits == 1 and tiles <= sms and problem.k >= 16 * TILE_K
+
+
+def _map(matrix: Matrix, box: tuple[int, int], bfloat16: bool) -> TensorMap:
+    """The tensor map of a matrix with rows as a whole, for boxes of rows x columns."""
+    kind = "bfloat16" if bfloat16 else "float16"
+    shape, pitch = (matrix.columns, matrix.rows), 2 * matrix.pitch
+    return TensorMap(matrix.name, 0, kind, shape, (pitch,), (box[1], box[0]), (1, 1), swizzle=128, l2_promotion=128)
+
+
+def _copy(matrix: Matrix, to: Matrix, codes: dict[str, Code]) -> Launch:
+    """A copy of a matrix in other strides."""
+    files = ("loose.cuh", "copies.cu")
+    if matrix.has_lines and to.mapped:
+        codes["align_lines"] = Code(files, "align_lines")
+        threads = 128 if to.columns > 512 else 32
+        grid = (up(to.columns, UNIT * threads), min(to.rows, 65535), 1)
+        values = (Value("uint64", matrix.extent), Value("uint64", matrix.pitch))
+        ends = (Value("uint64", to.pitch), Value("int32", to.rows), Value("int32", to.columns))
+        return Launch("align_lines", grid, (threads, 1, 1), (Pointer(matrix.name), *values, Pointer(to.name), *ends))
+    codes["copy"] = Code(files, "copy")
+    arguments: tuple[Argument, ...] = ()
+    for each in (matrix, to):
+        arguments += (Pointer(each.name), Value("int64", each.down), Value("int64", each.across))
+    arguments += (Value("int32", matrix.rows), Value("int32", matrix.columns))
+    blocks = min(up(matrix.rows, 32) * up(matrix.columns, 32), _COPY_BLOCKS)
+    return Launch("copy", (blocks, 1, 1), (256, 1, 1), arguments)
