@@ -37,10 +37,38 @@ extern "C" __global__ void barriers(int count, u64* ticks, u64* sink) {
     if (threadIdx.x == 0) { ticks[0] = begin; ticks[1] = end; }
 }
 
-// Loads that hit L1, of a word by each lane: `apart` words from lane to lane.
+// So many loads, one behind the other: each word holds how far the next one is, the same for all lanes.
+extern "C" __global__ void hops(const u32* in, u32* out, int count) {
+    u64 at = INDEX;
+    for (int i = 0; i < count; ++i) at += in[at];
+    out[INDEX] = u32(at);
+}
+
+// So many loads at once, each of an array of its own.
+extern "C" __global__ void arrays(const u32* in, u32* out, u64 apart, int count) {
+    u32 sum = 0;
+    #pragma unroll 8
+    for (int i = 0; i < count; ++i) sum += in[INDEX + i * apart];
+    out[INDEX] = sum;
+}
+
+// Stores and atomics whose lanes are `apart` words from each other, or anywhere within `words` (a power of two).
+extern "C" __global__ void stores_apart(u32* out, u64 apart) { out[INDEX * apart] = u32(INDEX); }
+extern "C" __global__ void stores_anywhere(u32* out, u32 words) {
+    u32 i = u32(INDEX) * 0x9e3779b1u;
+    i ^= i >> 15;
+    out[i * 0x85ebca6bu & (words - 1)] = i;
+}
+extern "C" __global__ void atomics_anywhere(u32* out, u32 words) {
+    u32 i = u32(INDEX) * 0x9e3779b1u;
+    i ^= i >> 15;
+    atomicAdd(out + (i * 0x85ebca6bu & (words - 1)), 1u);
+}
+
+// Loads that hit L1, of a word by each lane: `apart` words from lane to lane. Each address waits for what was loaded.
 extern "C" __global__ void scattered(const u32* in, int apart, int count, u64* ticks, u64* sink) {
-    u32 at = threadIdx.x % 32 * apart, sum = 0;
-    for (int k = 0; k < 8; ++k) sum += in[at + k];
+    u32 at[8];
+    for (int k = 0; k < 8; ++k) at[k] = in[threadIdx.x % 32 * apart + k] + threadIdx.x % 32 * apart + k;
     __syncthreads();
     u64 begin = clock64();
     #pragma unroll 1
@@ -48,11 +76,13 @@ extern "C" __global__ void scattered(const u32* in, int apart, int count, u64* t
         #pragma unroll
         for (int k = 0; k < 8; ++k) {
             u32 v;
-            asm volatile("ld.global.ca.u32 %0, [%1];" : "=r"(v) : "l"(in + at + k));
-            sum += v;
+            asm volatile("ld.global.ca.u32 %0, [%1];" : "=r"(v) : "l"(in + at[k]));
+            at[k] += v;
         }
     }
     u64 end = clock64();
+    u32 sum = 0;
+    for (int k = 0; k < 8; ++k) sum += at[k];
     if (threadIdx.x % 32 == 0) { ticks[threadIdx.x / 32 * 2] = begin; ticks[threadIdx.x / 32 * 2 + 1] = end; }
     if (sum == 0x9e3779b9u) *sink = sum;
 }

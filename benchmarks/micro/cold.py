@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import cupy
 import numpy as np
@@ -36,7 +37,7 @@ class Launch:
 def records() -> Iterator[Record]:
     """Every measurement of this file, in turn."""
     with on_stream() as stream:
-        for launches in (dict(starts()), dict(streams())):
+        for launches in (dict(starts()), dict(streams()), dict(chains()), dict(scattered_writes())):
             turns = time_in_turns(
                 {str(number): Launch(launch) for number, launch in enumerate(launches.values())},
                 stream, budget_seconds=BUDGET_SECONDS,
@@ -82,7 +83,33 @@ def streams() -> Iterator[tuple[Key, Callable[[], None]]]:
         yield ("cold copy", "4 bytes per lane", (size,)), _launch("copy_words", size // 1024, 256, source, target)
 
 
-def _launch(name: str, blocks: int, threads: int, *arguments: cupy.ndarray) -> Callable[[], None]:
+def chains() -> Iterator[tuple[Key, Callable[[], None]]]:
+    """Launches whose lanes load so often, one after the other or at once, from lines that nobody had before."""
+    elements = 1 << 26
+    values, out = cupy.zeros(elements, dtype=cupy.uint32), cupy.zeros(1 << 20, dtype=cupy.uint32)
+    values[...] = 1 << 21  # to the next hop's lines
+    for blocks in (1, 64, 1056):
+        for count in (1, 2, 4, 8):
+            yield (
+                ("cold hops", f"{blocks} blocks", (count,)),
+                _launch("hops", blocks, 256, values, out, np.int32(count)),
+            )
+            apart = np.uint64(1 << 21), np.int32(count)
+            yield ("cold arrays", f"{blocks} blocks", (count,)), _launch("arrays", blocks, 256, values, out, *apart)
+
+
+def scattered_writes() -> Iterator[tuple[Key, Callable[[], None]]]:
+    """Launches of 2^20 lanes whose stores and atomics do not lie side by side."""
+    blocks, out = 4096, cupy.zeros(1 << 26, dtype=cupy.uint32)
+    for apart in (2, 4, 8, 16, 32, 64):
+        yield ("cold stores", "apart", (apart,)), _launch("stores_apart", blocks, 256, out, np.uint64(apart))
+    for words in (1 << 4, 1 << 8, 1 << 12, 1 << 16, 1 << 20, 1 << 22):
+        if words >= 1 << 16:
+            yield ("cold stores", "anywhere", (words,)), _launch("stores_anywhere", blocks, 256, out, np.uint32(words))
+        yield ("cold atomics", "anywhere", (words,)), _launch("atomics_anywhere", blocks, 256, out, np.uint32(words))
+
+
+def _launch(name: str, blocks: int, threads: int, *arguments: Any) -> Callable[[], None]:
     function = card.kernel("cold", name)
     return lambda: function((blocks,), (threads,), arguments)
 
