@@ -73,6 +73,7 @@ BENCHMARKS: Sequence[Benchmark] = (
     Benchmark("benchmarks.beside_cpu", GPU, ("beside_cpu",), "The same axpy, product and chase of pointers on a processor and a GPU.", minutes=1),
     Benchmark("benchmarks.compaction", GPU, ("compaction",), "Lab 20's reference and tiles of other sizes beside a copy, CUB and PyTorch.", ("torch", "nvcc"), 2),
     Benchmark("benchmarks.attention", HOPPER, ("attention",), "Lab 21's last rung beside PyTorch's attention, backend by backend.", ("torch",), 1),
+    Benchmark("benchmarks.decode.attention", HOPPER, (), "Decoding with paged keys and values beside a copy and PyTorch (attention.json).", ("torch",), 1),
     Benchmark("benchmarks.transfers", GPU, ("transfers",), "Copies to and from the GPU, their overlap, CUDA graphs, what events time.", minutes=1),
     Benchmark("benchmarks.tools", GPU, ("tools",), "One kernel in Nsight Compute, compute-sanitizer and Nsight Systems.", ("ncu", "compute-sanitizer", "nsys"), 1),
     Benchmark("benchmarks.network", NOTHING, ("network",), "The network simulator's speed, and its results beside closed forms.", minutes=3),

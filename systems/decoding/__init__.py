@@ -1,0 +1,1 @@
+"""Attention of one new query per sequence over paged keys and values."""
