@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from systems.kernels.arrays import Described, Description, described, library_of, together
 from systems.kernels.errors import KernelError
-from systems.kernels.half_recipes import MOST_INDEX, recipe
+from systems.kernels.half_recipes import MOST_INDEX, Choice, Problem, recipe
 from systems.kernels.matrices import Matrix
 from systems.kernels.model import Chip, choose
 from systems.kernels.ready import Prepared
@@ -69,18 +70,25 @@ def _prepare(a: Description, b: Description, out: Description | None) -> Prepare
     return None if made is None else Prepared(made, of_a.device, _ORDER)
 
 
-def product(a: Described, b: Described, out: Described | None, chip: Chip) -> Recipe | None:
+def product(
+    a: Described, b: Described, out: Described | None, chip: Chip, chooser: Callable[[Problem, Chip], Choice] = choose
+) -> Recipe | None:
     """The recipe of out = a @ b; without `out` for a new array. None if the result has no elements."""
     _check(a, b, out)
     (m, k), n = a.shape, b.shape[1]
     of_c = out or Described((m, n), (max(n, 1), 1), a.dtype, a.device, True)
-    c = Matrix("c", m, n, *of_c.strides, of_c.aligned)
+    c = _matrix("c", of_c)
     if 0 in (m, n):
         return None
     if k == 0:
         return _zeros(c)
-    of_a, of_b = (Matrix(name, *each.shape, *each.strides, each.aligned) for name, each in (("a", a), ("b", b)))
-    return recipe(of_a, of_b, c, a.dtype == "bfloat16", lambda problem: choose(problem, chip), chip.sms)
+    bfloat16 = a.dtype == "bfloat16"
+    return recipe(_matrix("a", a), _matrix("b", b), c, bfloat16, lambda problem: chooser(problem, chip), chip.sms)
+
+
+def _matrix(name: str, array: Described) -> Matrix:
+    (rows, columns), (down, across) = array.shape, array.strides
+    return Matrix(name, rows, columns, down, across, array.aligned)
 
 
 @cache

@@ -52,7 +52,7 @@ class Problem:
         return replace(self, a_loose=False, b_loose=False)
 
 
-Chooser = Callable[[Problem], "tuple[HalfChoice, bool]"]  # a form, and whether loose factors are copied for it
+Choice = tuple[HalfChoice, bool]  # a form, and whether loose factors are copied for it
 
 
 def takes(form: HalfChoice, problem: Problem) -> bool:
@@ -65,7 +65,7 @@ def takes(form: HalfChoice, problem: Problem) -> bool:
     return not problem.loose and (not right_down or form.lines[1] % 64 == 0)
 
 
-def recipe(a: Matrix, b: Matrix, c: Matrix, bfloat16: bool, choose: Chooser, sms: int) -> Recipe:
+def recipe(a: Matrix, b: Matrix, c: Matrix, bfloat16: bool, choose: Callable[[Problem], Choice], sms: int) -> Recipe:
     """How to make c = a b of matrices with whatever strides, none of them empty, on a GPU of so many SMs."""
     if not c.has_lines and c.turned.has_lines:
         a, b, c = b.turned, a.turned, c.turned

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -12,12 +13,13 @@ from autograder.spec.lab import CHECKOUT
 from systems.kernels.arrays import Described
 from systems.kernels.errors import KernelError
 from systems.kernels.half_matmul import product
-from systems.kernels.half_recipes import Problem, takes
+from systems.kernels.half_recipes import Choice, Problem, takes
 from systems.kernels.model import FORMS, Chip, choose, seconds
-from systems.search.half_product import HalfChoice, named
+from systems.search.half_product import named
 from tests.systems.kernels import emulated
 
 FEW = Chip(sms=2, clusters=(2, 1, 1, 1, 1, 1, 1, 1))  # so few that blocks which stay make several tiles
+Chooser = Callable[[Problem, Chip], Choice]
 LAYOUTS = list(itertools.product((False, True), repeat=2))  # whether a and b are transposes in memory
 
 
@@ -30,13 +32,15 @@ def matrix(rows: int, columns: int, turned: bool = False, offset: int = 0, more:
     return view.T if turned else view
 
 
-def forced(monkeypatch: pytest.MonkeyPatch, form: HalfChoice, copies: bool) -> None:
-    monkeypatch.setattr("systems.kernels.half_matmul.choose", lambda problem, chip: (form, copies))
+def forced(form: str, copies: bool = False) -> Chooser:
+    """A chooser that always takes one form."""
+    return lambda problem, chip: (named(form), copies)
 
 
-def check(a: np.ndarray, b: np.ndarray, c: np.ndarray, chip: Chip = FEW) -> list[str]:
+def check(a: np.ndarray, b: np.ndarray, c: np.ndarray, chip: Chip = FEW, chooser: Chooser = choose) -> list[str]:
     """Compare c with the product in float64, rounded, and the memory around it with what was there."""
-    recipe = product(*map(emulated.described, (a, b, c)), chip)
+    described = emulated.described
+    recipe = product(described(a), described(b), described(c), chip, chooser)
     assert recipe is not None
     around = emulated.memory_of(c).copy()
     emulated.run(recipe, {"a": a, "b": b, "c": c}, ("c",))
@@ -63,29 +67,26 @@ def check(a: np.ndarray, b: np.ndarray, c: np.ndarray, chip: Chip = FEW) -> list
         ("warps_16_32_32_4_2_1_4", (40, 130, 300)),
     ],
 )
-def test_any_layout(
-    form: str, shape: tuple[int, int, int], a_turned: bool, b_turned: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_any_layout(form: str, shape: tuple[int, int, int], a_turned: bool, b_turned: bool) -> None:
     """Lines from multiples of 16 bytes on, whatever runs along them: no copies."""
-    forced(monkeypatch, named(form), False)
     m, n, k = shape
     a, b = (
         matrix(m, k, a_turned, 8, -(m if a_turned else k) % 8),
         matrix(k, n, b_turned, 16, -(k if b_turned else n) % 8),
     )
-    assert check(a, b, matrix(m, n, more=-n % 8)) == ["product"]
+    assert check(a, b, matrix(m, n, more=-n % 8), FEW, forced(form)) == ["product"]
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize(("a_turned", "b_turned"), LAYOUTS)
-def test_lines_that_begin_anywhere(a_turned: bool, b_turned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_that_begin_anywhere(a_turned: bool, b_turned: bool) -> None:
     """Odd sizes, offsets and pitches: by registers, and by copies; into an out like that, or a transpose."""
     m, n, k = 70, 77, 149
     a, b = matrix(m, k, a_turned, 3, 1), matrix(k, n, b_turned, 5, 2)
-    forced(monkeypatch, named("warps_32_32_32_3_1_1_4"), False)
-    assert check(a, b, matrix(m, n, offset=1, more=2)) == ["product"]
-    forced(monkeypatch, named("warpgroups_64_128_64_4_2_1_turned"), True)
-    assert check(a, b, matrix(m, n, True, offset=1, more=3)) == ["align_lines", "align_lines", "product"]
+    assert check(a, b, matrix(m, n, offset=1, more=2), FEW, forced("warps_32_32_32_3_1_1_4")) == ["product"]
+    chooser = forced("warpgroups_64_128_64_4_2_1_turned", copies=True)
+    launches = check(a, b, matrix(m, n, True, offset=1, more=3), FEW, chooser)
+    assert launches == ["align_lines", "align_lines", "product"]
 
 
 @pytest.mark.processes
@@ -102,24 +103,24 @@ def test_what_is_chosen_is_right(shape: tuple[int, int, int]) -> None:
 
 
 @pytest.mark.processes
-def test_consumers_that_finish_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consumers_that_finish_in_turn() -> None:
     """One tile a block, and 18 steps of k: the second consumer waits for the first one."""
-    forced(monkeypatch, named("warpgroups_128_256_64_4_1_1_stays"), False)
-    check(matrix(140, 1096), matrix(1096, 264, seed=1), matrix(140, 264), Chip())
+    chooser = forced("warpgroups_128_256_64_4_1_1_stays")
+    check(matrix(140, 1096), matrix(1096, 264, seed=1), matrix(140, 264), Chip(), chooser)
 
 
 @pytest.mark.processes
-def test_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bfloat16() -> None:
     """Whole numbers that bfloat16 has exactly, in both kernels."""
     for form in ("warps_32_32_64_3_1_1", "warpgroups_64_64_64_4_1_1"):
-        forced(monkeypatch, named(form), False)
         values = [
             np.random.default_rng(i).integers(-4, 5, size).astype(np.float32)
             for i, size in enumerate([(24, 40), (40, 16)])
         ]
         a, b = ((x.view(np.uint32) >> 16).astype(np.uint16) for x in values)
         c = np.zeros((24, 16), np.uint16)
-        recipe = product(*(emulated.described(x, "bfloat16") for x in (a, b, c)), FEW)
+        of_a, of_b, of_c = (emulated.described(x, "bfloat16") for x in (a, b, c))
+        recipe = product(of_a, of_b, of_c, FEW, forced(form))
         assert recipe is not None
         emulated.run(recipe, {"a": a, "b": b, "c": c}, ("c",))
         true = (values[0] @ values[1]).view(np.uint32)
@@ -133,7 +134,7 @@ def test_nan_and_infinities_stay_in_their_rows_and_columns(n: int, k: int) -> No
     a, b = matrix(24, k), matrix(k, n, seed=1)
     a[3, 5], a[7, k - 1], b[2, n - 1] = np.nan, np.inf, -np.inf
     b[k - 1, 0], c = 0, matrix(24, n)
-    recipe = product(*map(emulated.described, (a, b, c)), Chip())
+    recipe = product(emulated.described(a), emulated.described(b), emulated.described(c), Chip())
     assert recipe is not None
     emulated.run(recipe, {"a": a, "b": b, "c": c}, ("c",))
     with np.errstate(invalid="ignore"):

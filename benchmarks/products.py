@@ -1,0 +1,272 @@
+"""Times `systems.kernels.matmul` beside torch.matmul in the same turns, cold L2, and prints what was chosen.
+
+squares   2048, 4096, 8192 and 16384 cubed
+shapes    the shapes of benchmarks.bench_gemm, and of benchmarks.fp8 for 64 and 4096 rows
+drawn     200 shapes: sizes evenly by their logarithm, half no multiples of 8, transposed operands
+calls     how long a first call takes, and a later one of the host's time
+
+Run as `python -m benchmarks.products` on a Hopper GPU with PyTorch, or name the parts. All kernels are compiled first,
+side by side. What is measured is added to products.jsonl in the folder OUT, or in build, as it comes: shapes that are
+there are not measured again. Beside the chosen form the next ones of the model run, to see how well it chose.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from math import exp, log
+from pathlib import Path
+from random import Random
+from statistics import geometric_mean, median
+from typing import Any
+
+from benchmarks.bench_gemm import ODD
+from benchmarks.bench_gemm import drawn as drawn_of_ladder
+from benchmarks.fp8 import WEIGHTS
+from benchmarks.gemm.contest import Library, check
+from systems.kernels.arrays import Described
+from systems.kernels.compiled import image_of
+from systems.kernels.half_matmul import chip_of, chosen, product
+from systems.kernels.half_recipes import Choice, Problem
+from systems.kernels.model import Chip, choose, ranked
+from systems.kernels.ready import Prepared
+from systems.kernels.recipes import Recipe
+from systems.search.half_product import named
+
+SEED, DRAWN, MOST = 56, 200, 16384
+ALTERNATIVES = 2  # forms beside the chosen one
+LARGE = 1024  # rows, columns and k from which the ladder's last forms run too
+OF_THE_LADDER = ("warpgroups_128_256_64_4_1_2_stays", "warpgroups_128_128_64_6_1_2_stays")
+SECONDS, PRECISION = 0.06, 0.01  # of turns for one shape
+CALLS, QUEUED = 2000, 200  # calls that the host's time is taken of; so many at a time, which the queue has room for
+
+
+@dataclass(frozen=True)
+class Case:
+    """A product, and whether a and b are transposes in memory."""
+
+    m: int
+    n: int
+    k: int
+    a_turned: bool = False
+    b_turned: bool = False
+
+    @property
+    def name(self) -> str:
+        """Sizes, and how the operands lie: n as they are, t transposed."""
+        return f"{self.m}x{self.n}x{self.k}{'nt'[self.a_turned]}{'nt'[self.b_turned]}"
+
+    @property
+    def described(self) -> tuple[Described, Described]:
+        """The operands, as new arrays."""
+        sides = ((self.m, self.k, self.a_turned), (self.k, self.n, self.b_turned))
+        return tuple(  # type: ignore[return-value]
+            Described((rows, columns), (1, rows) if turned else (columns, 1), "float16", 0, True)
+            for rows, columns, turned in sides
+        )
+
+
+def squares() -> list[Case]:
+    """Cubes."""
+    return [Case(size, size, size) for size in (2048, 4096, 8192, 16384)]
+
+
+def shapes() -> list[Case]:
+    """Shapes of other benchmarks; the FP8 products have their weights transposed in memory."""
+    found = [Case(*shape) for shape in (*drawn_of_ladder(), *ODD)]
+    return found + [Case(m, n, k, False, True) for m in (64, 4096) for n, k in WEIGHTS]
+
+
+def drawn() -> list[Case]:
+    """Always the same ones; every other one in multiples of 8."""
+    random, found = Random(SEED), []
+    for number in range(DRAWN):
+        m, n, k = (round(exp(random.uniform(0, log(MOST)))) for _ in range(3))
+        if number % 2:
+            m, n, k = (max(8, size // 8 * 8) for size in (m, n, k))
+        found.append(Case(m, n, k, random.random() < 0.3, random.random() < 0.5))
+    return found
+
+
+PARTS: dict[str, Callable[[], list[Case]]] = {"squares": squares, "shapes": shapes, "drawn": drawn}
+
+
+class Ours:
+    """A recipe as a candidate of turns."""
+
+    def __init__(self, recipe: Recipe, stream: Any, arrays: Sequence[Any]) -> None:
+        import torch
+
+        self._prepared, self.launches = Prepared(recipe, 0, ("a", "b", "c")), len(recipe.launches)
+        self._kept = [
+            *arrays,
+            *(torch.empty(size, dtype=torch.uint8, device="cuda") for size in self._prepared.scratch),
+        ]
+        self._addresses, self._stream = [array.data_ptr() for array in self._kept], int(stream.handle)
+
+    def prepare(self, turn: int) -> None:
+        """Nothing to prepare: the work does not depend on the data."""
+
+    def launch(self) -> None:
+        """Queue the product."""
+        self._prepared(self._addresses, self._stream)
+
+    def check(self, turn: int) -> None:
+        """Nothing to check: the first launch was compared."""
+
+
+def offers(case: Case) -> list[Recipe]:
+    """The recipe that is chosen, then those of the next forms, alike in all but stages only once, and the ladder's."""
+    chip, (a, b) = chip_of(0), case.described
+    problems: list[Problem] = []
+
+    def noted(problem: Problem, chip: Chip) -> Choice:
+        problems.append(problem)
+        return choose(problem, chip)
+
+    found = [product(a, b, None, chip, noted)]
+    seen: set[tuple[Any, ...]] = set()
+    for _, form, copies in ranked(problems[0], chip):
+        kind = (form.kind, form.rows, form.columns, form.splits, form.together, form.turned, copies)
+        if kind not in seen and seen:
+            found.append(product(a, b, None, chip, partial(_given, (form, copies))))
+        seen.add(kind)
+        if len(seen) > ALTERNATIVES:
+            break
+    if min(case.m, case.n) >= LARGE <= case.k:
+        loose = problems[0].loose
+        found += [product(a, b, None, chip, partial(_given, (named(name), loose))) for name in OF_THE_LADDER]
+    return list({recipe.chosen: recipe for recipe in found if recipe is not None}.values())
+
+
+def _given(choice: Choice, problem: Problem, chip: Chip) -> Choice:
+    return choice
+
+
+def compile_all(recipes: Iterable[Recipe]) -> int:
+    """Have every kernel in the cache, as many at a time as there are processors; how many there are."""
+    codes = {code for recipe in recipes for code in recipe.codes.values()}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda code: image_of(code, "sm_90a"), codes))
+    return len(codes)
+
+
+def measured(case: Case, recipes: Sequence[Recipe], stream: Any) -> dict[str, Any]:
+    """Microseconds of torch and of each recipe, the chosen one first."""
+    import torch
+
+    from warplab.gpu.stopwatch import time_in_turns
+
+    torch.manual_seed(0)
+    sides = ((case.m, case.k, case.a_turned), (case.k, case.n, case.b_turned))
+    a, b = (
+        torch.randn((columns, rows) if turned else (rows, columns), device="cuda", dtype=torch.float16)
+        for rows, columns, turned in sides
+    )
+    a, b = a.t() if case.a_turned else a, b.t() if case.b_turned else b
+    expected = torch.matmul(a.float(), b.float())
+    torch.cuda.synchronize()
+    candidates: dict[str, Any] = {"torch": Library(stream, a, b)}
+    wrong = []
+    for recipe in recipes:
+        c = torch.full((case.m, case.n), float("nan"), device="cuda", dtype=torch.float16)
+        torch.cuda.synchronize()
+        ours = Ours(recipe, stream, (a, b, c))
+        ours.launch()
+        torch.cuda.synchronize()
+        try:
+            check(recipe.chosen, c, expected, case.k, "float16")
+        except Exception as error:
+            wrong.append(f"{case.name}: {error}")
+            continue
+        candidates[recipe.chosen] = ours
+    result = time_in_turns(candidates, stream, budget_seconds=SECONDS, precision=PRECISION)
+    took = {name: result.time(name).value * 1e3 for name in candidates}
+    return {"case": case.name, "chosen": recipes[0].chosen, "us": took, "wrong": wrong}
+
+
+def calls(say: Callable[[str], None]) -> None:
+    """How long the first call takes, and the host for a later one, beside torch's."""
+    import torch
+
+    from systems.kernels import matmul
+
+    a, b = (torch.randn(256, 256, device="cuda", dtype=torch.float16) for _ in range(2))
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    matmul(a, b)
+    torch.cuda.synchronize()
+    say(f"first call {time.perf_counter() - began:.2f} s ({chosen(a, b)}), compiled or from the cache")
+    out = torch.empty_like(a)
+    for name, given in (("a new result", {}), ("out given", {"out": out})):
+        took = {}
+        for kind, function in (("torch", torch.matmul), ("ours", matmul)):
+            each = []
+            for _ in range(CALLS // QUEUED):
+                torch.cuda.synchronize()
+                began = time.perf_counter()
+                for _ in range(QUEUED):
+                    function(a, b, **given)
+                each.append((time.perf_counter() - began) / QUEUED * 1e6)
+            took[kind] = median(each)
+        say(f"host time of a call, {name}: ours {took['ours']:.2f} us, torch {took['torch']:.2f} us")
+
+
+def main(arguments: list[str]) -> int:
+    """Measure the parts named, or all. Exit code 2 for an unknown part, 3 without a GPU."""
+    if unknown := set(arguments) - {*PARTS, "calls"}:
+        print(f"There is no part named {unknown.pop()}: parts are {', '.join([*PARTS, 'calls'])}.", file=sys.stderr)
+        return 2
+    try:
+        import torch
+
+        torch.zeros(1, device="cuda")
+        from warplab.gpu import executor
+    except Exception:
+        print("This needs a GPU, CuPy and PyTorch.", file=sys.stderr)
+        return 3
+    began = time.monotonic()
+
+    def say(text: str) -> None:
+        print(f"{time.monotonic() - began:6.1f} s  {text}", flush=True)
+
+    parts = arguments or ["calls", *PARTS]
+    if "calls" in parts:
+        calls(say)
+    folder = Path(os.environ.get("OUT") or "build")
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "products.jsonl"
+    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
+    known = {line["case"]: line for line in lines}
+    for part in (name for name in PARTS if name in parts):
+        cases = [case for case in PARTS[part]() if case.name not in known]
+        recipes = {case: offers(case) for case in cases}
+        count = compile_all(recipe for each in recipes.values() for recipe in each)
+        say(f"{part}: {count} kernels are compiled")
+        ratios = []
+        with executor.on_stream() as stream:
+            for case in cases:
+                line = measured(case, recipes[case], stream)
+                with file.open("a", encoding="utf-8") as to:
+                    to.write(json.dumps(line) + "\n")
+                for sentence in line["wrong"]:
+                    say(f"WRONG {sentence}")
+                took = line["us"]
+                if line["chosen"] in took:
+                    ratios.append(took["torch"] / took[line["chosen"]])
+                    others = "  ".join(f"{name} {us:.1f}" for name, us in took.items() if name != line["chosen"])
+                    say(f"{case.name:22} {ratios[-1]:.3f}  {line['chosen']} {took[line['chosen']]:.1f}  {others}")
+                torch.cuda.empty_cache()
+        if ratios:
+            say(f"{part}: {len(ratios)} shapes, geometric mean {geometric_mean(ratios):.3f}, least {min(ratios):.3f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
