@@ -1,4 +1,4 @@
-"""Times lab 21's last two rungs and its reference in CUDA C++ beside PyTorch's scaled_dot_product_attention.
+"""Times lab 21's last three rungs and its reference in CUDA C++ beside PyTorch's scaled_dot_product_attention.
 
 Run as `python -m benchmarks.attention` on a machine with a GPU and PyTorch, whose backends are named one by one. Writes
 benchmarks/results/attention.json, and the same file into the folder $OUT where that is set.
@@ -23,7 +23,12 @@ from warplab.gpu.statistics import median_interval
 
 ROOT = Path(__file__).resolve().parent.parent
 LAST = "last rung"
-OURS = {LAST: "rung_5_in_turns.py", "warp roles": "rung_4_roles.py", "reference": "submission_cuda.py"}
+OURS = {
+    LAST: "rung_6_without_gaps.py",
+    "in turns": "rung_5_in_turns.py",
+    "warp roles": "rung_4_roles.py",
+    "reference": "submission_cuda.py",
+}
 BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient": "EFFICIENT_ATTENTION"}
 COMMAND = "python -m benchmarks.attention"
 LENGTHS = (16384, 8192, 4096, 2048, 1024)

@@ -17,7 +17,15 @@ from warplab.plan.execution import Execution
 TILE = 128  # queries of a block, keys of a tile
 MULTIPLY_ADDS, POWERS = 2048, 16  # per cycle of an SM of an H100 or H200: tensor cores in float16, and exponentials
 _SECTOR = 32  # bytes
-_RUNGS = ("rung_1_naive", "rung_2_online", "rung_3_tiles", "rung_4_roles", "rung_5_in_turns", "submission")
+_RUNGS = (
+    "rung_1_naive",
+    "rung_2_online",
+    "rung_3_tiles",
+    "rung_4_roles",
+    "rung_5_in_turns",
+    "rung_6_without_gaps",
+    "submission",
+)
 
 
 def data_bytes(n: int, d: int) -> int:

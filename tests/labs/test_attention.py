@@ -99,10 +99,13 @@ def test_timed_check_finds_what_is_wrong() -> None:
 
 
 @pytest.mark.processes
+@pytest.mark.parametrize("rung", ["rung_5_in_turns", "rung_6_without_gaps"])
 @pytest.mark.parametrize("size", [(3, 300, 64, 0), (2, 390, 128, 1), (5, 129, 64, 1)], ids=str)
-def test_blocks_that_stay_take_heads_and_queries_one_after_another(size: tuple[int, ...], tmp_path: Path) -> None:
+def test_blocks_that_stay_take_heads_and_queries_one_after_another(
+    size: tuple[int, ...], rung: str, tmp_path: Path
+) -> None:
     """No case of the lab has more queries than 132 blocks and more than a tile of keys, as a GPU has."""
-    text = (solutions_folder() / "21_attention" / "rung_5_in_turns.py").read_text(encoding="utf-8")
+    text = (solutions_folder() / "21_attention" / f"{rung}.py").read_text(encoding="utf-8")
     for old, new in (("SMS = 132", "SMS = 2"), ("L2_BYTES = 32 << 20", f"L2_BYTES = {8 * size[1] * size[2]}")):
         assert text.count(old) == 1
         text = text.replace(old, new)
