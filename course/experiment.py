@@ -15,6 +15,7 @@ from warplab.emulator.profiling.profile import BUDGET
 from warplab.emulator.profiling.reach import Reach
 from warplab.emulator.profiling.reach import reach as reach_of
 from warplab.hardware import Chip
+from warplab.plan.assemble import with_machine_code
 from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Execution
 from warplab.plan.model import ArrayArgument, HostCall, Plan, Role, ScalarArgument
@@ -66,7 +67,7 @@ def _plans(cell: KernelCell, cases: Sequence[dict[str, Any]], function: str) -> 
 @lru_cache(maxsize=16)
 def _captured(path: Path, _text: bytes, calls: tuple[HostCall, ...]) -> tuple[Plan, ...]:
     """As `capture`, once for each text: a notebook runs a cell for its result, then again for a picture."""
-    return tuple(capture(path, calls, (ARCHITECTURE,)))
+    return tuple(with_machine_code(plan, ARCHITECTURE) for plan in capture(path, calls, (ARCHITECTURE,)))
 
 
 def _described(case: dict[str, Any]) -> tuple[ArrayArgument | ScalarArgument, ...]:

@@ -17,6 +17,7 @@ from course.cell_file import cell_file
 from warplab.emulator import Profile, profile
 from warplab.errors import WarplabError
 from warplab.files import write_whole
+from warplab.plan.assemble import with_machine_code
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import ArrayArgument, Dim3, HostCall, Role, ScalarArgument
 
@@ -64,6 +65,7 @@ class KernelCell:
             else:
                 arguments.append(ScalarArgument(parameter, inputs[parameter]))  # type: ignore[arg-type]
         (plan,) = capture(self.path, [HostCall(self.name, tuple(arguments))], (ARCHITECTURE,))
+        plan = with_machine_code(plan, ARCHITECTURE)
         return profile(plan, arrays, launch=launch, block=block, architecture=ARCHITECTURE)
 
 

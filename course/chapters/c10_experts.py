@@ -22,6 +22,7 @@ from warplab.figures import style
 from warplab.hardware import Math, Roofline
 from warplab.hardware.chips import H200
 from warplab.hardware.small_floats import E4M3
+from warplab.plan.assemble import with_machine_code
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan
 
@@ -74,7 +75,8 @@ def waves_table(columns: int = 32) -> Markdown:
 def recorded(lab: str, file: str, dimensions: dict[str, int], **scalars: int) -> Plan:
     """What a solution launches for arrays of these dimensions. No data are known here."""
     call = find_lab(lab).task.host_call(dimensions, scalars)
-    return capture(solution(lab, file), [call], (EMULATED_ARCHITECTURE,))[0]
+    (plan,) = capture(solution(lab, file), [call], (EMULATED_ARCHITECTURE,))
+    return with_machine_code(plan, EMULATED_ARCHITECTURE)
 
 
 def replayed(plan: Plan, **arrays: np.ndarray) -> dict[str, np.ndarray]:

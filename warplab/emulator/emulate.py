@@ -18,7 +18,7 @@ from warplab.errors import WarplabError
 from warplab.isa.declarations import DeclaredFunction, DeclaredVariable, declarations
 from warplab.isa.own_lines import with_own_lines
 from warplab.isa.text import PtxError, plain
-from warplab.plan.assemble import assemble
+from warplab.plan.assemble import with_machine_code
 from warplab.plan.execution import Execution
 from warplab.plan.limits import LIMITS, limits_of, parse_architecture
 from warplab.plan.model import (
@@ -122,7 +122,7 @@ def emulate(
         name,
     )
     try:
-        plan = _with_machine_code(plan, architecture)
+        plan = with_machine_code(plan, architecture)
 
         def execute_in(order: Order) -> Execution:
             return execute(
@@ -289,11 +289,3 @@ def _three(value: Any, what: str) -> Dim3:
 def _short(parameter: str, kernel: str) -> str:
     """A parameter's name without the kernel's, which compilers put in front of it: saxpy_param_1 is param_1."""
     return parameter.removeprefix(f"{kernel}_")
-
-
-def _with_machine_code(plan: Plan, architecture: str) -> Plan:
-    """The plan with machine code, by which counters go; as it is where that cannot be made."""
-    try:
-        return assemble(plan, architecture)
-    except WarplabError:
-        return plan
