@@ -34,7 +34,8 @@ TURNS = 15
 QUEUED = 2e-3  # seconds of work in one graph, about
 REFERENCE_NAME, CUB, COPY, TORCH = "reference", "cub::DeviceSelect::If", "copy", "torch.masked_select"
 MEMCPY = "cudaMemcpyAsync"  # no baseline: of 2^28 elements it ran at two thirds of the ceiling on an H200
-TILES = ((256, 8), (512, 3))  # the variants' threads, and blocks per SM that registers must allow
+TILES = ((256, 4), (960, 1))  # the variants' threads, and blocks per SM that registers must allow
+APART = (1, 16)  # words from tile to tile
 # A copy as the ceilings have it (warplab.gpu.trusted): 16 bytes per thread.
 _COPY = """
 extern "C" __global__ void copy(const float4* x, float4* out, int n)
@@ -83,10 +84,17 @@ def variants() -> dict[str, str]:
             text,
             ("BLOCK = 512\n", f"BLOCK = {block}\n"),
             ("BLOCK = 512, WARPS", f"BLOCK = {block}, WARPS"),
-            ("__launch_bounds__(BLOCK, 4)", f"__launch_bounds__(BLOCK, {resident})"),
+            ("BLOCKS = 2 * 132", f"BLOCKS = {resident} * 132"),
+            ("__launch_bounds__(BLOCK + 32, 2)", f"__launch_bounds__(BLOCK + 32, {resident})"),
         )
-    begin, end = (text.index(part) for part in ("    if (threadIdx.x == 0) ticket", "    int tile = ticket"))
-    found["no ticket"] = text[:begin] + edited(text[end:], ("int tile = ticket_of_block", "int tile = blockIdx.x"))
+    found["no ticket"] = edited(
+        text,
+        ("tickets[0] = atomicAdd(ticket, 1);", "tickets[0] = blockIdx.x;"),
+        ("tickets[(turn + 1) % 2] = atomicAdd(ticket, 1);", "tickets[(turn + 1) % 2] = tile + gridDim.x;"),
+    )
+    for apart in APART:
+        words = f"words of neighbouring tiles {8 * apart} bytes apart"
+        found[words] = edited(text, ("APART = 4;", f"APART = {apart};"), ("APART = 4 ", f"APART = {apart} "))
     return found
 
 

@@ -14,6 +14,7 @@ from autograder.spec.lab import solutions_folder
 pytestmark = pytest.mark.processes
 
 SOURCE = (solutions_folder() / "20_compaction" / "submission_cuda.py").read_text(encoding="utf-8")
+APART = 4  # words from tile to tile
 SUM, PREFIX = np.uint64(1 << 32), np.uint64(2 << 32)
 CALL = """
 extern "C" __global__ void ask(const Word* words, const int* tiles, unsigned* answers) {
@@ -29,11 +30,13 @@ def test_the_sum_of_all_before_wherever_prefixes_are(every: int) -> None:
     kept = np.random.default_rng(every).integers(0, 8193, count).astype(np.uint64)
     prefixes = np.cumsum(kept)
     words = np.where(np.arange(count) % every == 0, PREFIX | prefixes, SUM | kept)
+    spread = np.zeros(count * APART, np.uint64)
+    spread[::APART] = words
     tiles = np.array([1, 2, 31, 32, 33, 127, 128, 129, 130, 257, 400, 599], np.int32)
     found = re.search(r"constexpr int BLOCK.*?(?=extern \"C\")", SOURCE, re.DOTALL)
     assert found
     kernel = cupy.RawKernel(found[0] + CALL, "ask")
-    inputs = words, tiles, np.zeros((tiles.size, 32), np.uint32)
+    inputs = spread, tiles, np.zeros((tiles.size, 32), np.uint32)
     result = warplab.run(kernel, *inputs, grid=tiles.size, block=32)
     answers = list(result.outputs.values())[-1]
     assert not result.findings and (answers == prefixes[tiles - 1][:, None]).all()

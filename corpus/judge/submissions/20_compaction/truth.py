@@ -83,8 +83,8 @@ MUTANTS = (
         _CUDA,
         "never_cleared",
         "words and ticket are what the memory held",
-        (Edit("    clear_kernel((tiles // 256 + 1,), (256,), (words, np.int32(tiles + 1)))\n", ""),),
-        Cause(Part.CORRECTNESS, _WRONG, words=_COUNT),
+        (Edit("    clear_kernel(((words.size + 255) // 256,), (256,), (words, np.int32(words.size)))\n", ""),),
+        Cause(Part.SAFETY, _FAULT, at="if (!looks_back && tile < tiles) load_tile", words="has shape"),
     ),
     Mutant(
         _CUDA,
@@ -94,14 +94,14 @@ MUTANTS = (
             Edit("ld.relaxed.gpu.global.u64", "ld.global.u64"),
             Edit("st.relaxed.gpu.global.u64", "st.global.u64"),
         ),
-        Cause(Part.SAFETY, "race", words="missing fence"),
+        Cause(Part.SAFETY, "race", words="nothing orders the two"),
     ),
     Mutant(
         _CUDA,
         "ticket_without_barrier",
         "warps read the ticket before it is drawn",
         (Edit("their numbers\n    __syncthreads();\n", "their numbers\n"),),
-        Cause(Part.SAFETY, "race", at="int tile = ticket_of_block", words="no barrier between"),
+        Cause(Part.SAFETY, "race", at="if (looks_back && lane == 0) tickets[0]", words="no barrier between"),
     ),
     Mutant(
         _CUDA,
@@ -114,7 +114,7 @@ MUTANTS = (
         _CUDA,
         "swapped_component",
         "the third component is kept twice",
-        (Edit("kept[to++] = parts[v].w", "kept[to++] = parts[v].z"),),
+        (Edit("line[to++] = parts[v].w", "line[to++] = parts[v].z"),),
         Cause(Part.CORRECTNESS, _WRONG, words=_OUT),
     ),
     Mutant(
@@ -122,7 +122,10 @@ MUTANTS = (
         "half_precision",
         "elements go through float16",
         (
-            Edit("__stcs(to + i, kept[i])", "__stcs(to + i, __half2float(__float2half(kept[i])))"),
+            Edit(
+                "__stcs(to + i, kept[(turn - 1) % 2 * TILE + i])",
+                "__stcs(to + i, __half2float(__float2half(kept[(turn - 1) % 2 * TILE + i])))",
+            ),
             Edit('r"""\n', 'r"""\n#include <cuda_fp16.h>\n'),
         ),
         Cause(Part.CORRECTNESS, _WRONG, words=_OUT),
@@ -131,7 +134,7 @@ MUTANTS = (
         _CUDA,
         "one_too_far",
         "<= where < is meant",
-        (Edit("i < (int)of_tile; i += BLOCK", "i <= (int)of_tile; i += BLOCK"),),
+        (Edit("i < of_last; i += BLOCK", "i <= of_last; i += BLOCK"),),
         Cause(Part.CORRECTNESS, _WRONG, words=_OUT),
     ),
     Mutant(
@@ -139,6 +142,6 @@ MUTANTS = (
         "warps_not_scanned",
         "each warp begins where the tile does",
         (Edit("__shfl_sync(ALL, scanned, warp) - of_warp;", "0;"),),
-        Cause(Part.SAFETY, "race", at="kept[to++]"),
+        Cause(Part.SAFETY, "race", at="line[to++]"),
     ),
 )
