@@ -116,10 +116,10 @@ def library_of(name: str, array: Any) -> Library:
     return found
 
 
-def together(function: str, first: Library, **others: Any) -> None:
-    """Raise KernelError if an array is of another library than the first one; None is no array."""
+def together(function: str, library: Library, /, **others: Any) -> None:
+    """Raise KernelError if an array is of another library; None is no array."""
     for name, array in others.items():
-        if array is not None and library_of(name, array) is not first:
+        if array is not None and library_of(name, array) is not library:
             raise KernelError(f"{function}: {name} is {type(array).__name__}: give all arrays of one library.")
 
 
