@@ -75,6 +75,8 @@ def _tensor_floor(task: Task) -> list[str]:
 def _earned(lab: AnyLab, part: str, words: str) -> str:
     if part != "efficiency" or "efficiency" not in lab.task.required:
         return words
+    if not lab.points.efficiency:
+        return words
     scale = lab.efficiency
     words += f": full points at {_percent(scale.target)} of {lab.task.bound_by}, none at {_percent(scale.floor)}"
     measured = lab.task.measured_points

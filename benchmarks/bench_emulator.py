@@ -191,7 +191,7 @@ def reference(lab_name: str, file: str) -> tuple[Plan, dict[str, np.ndarray]]:
 
     lab = find_lab(lab_name)
     case = lab.task.profile
-    plan = capture_submission(lab, solutions_folder() / lab_name / file, [case], 0, ARCHITECTURE).plans[case.name]
+    plan = capture_submission(lab, solutions_folder() / lab_name / file, [case], 0, lab.emulated).plans[case.name]
     values = generate(np, lab.task, case, 0)
     return plan, {name: values[name] for name in plan.buffers if name in values}
 

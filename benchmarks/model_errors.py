@@ -19,7 +19,7 @@ import numpy as np
 from cuda.core import Device, EventOptions
 
 from autograder.own_work import capture_submission
-from autograder.records.machine import choose_machine
+from autograder.records.machine import choose_machine, serves
 from autograder.spec.inputs import generate
 from autograder.spec.lab import CHECKOUT, find_lab, kernel_labs
 from benchmarks import nsight, sized
@@ -57,6 +57,8 @@ def subjects(architecture: str) -> list[Subject]:
     found = [Subject(f"sized/{case.name}", plans[case.name], case.draw()) for case in sized.SIZED]
     for name in kernel_labs():
         lab = find_lab(name)
+        if not serves(architecture, lab.needs):
+            continue
         case = lab.task.profile
         values = generate(np, lab.task, case, SEED)
         for path in sorted((CHECKOUT / "solutions" / name).glob("*.py")):

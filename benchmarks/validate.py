@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from autograder.own_work import capture_submission
-from autograder.records.machine import choose_machine
+from autograder.records.machine import choose_machine, serves
 from autograder.spec.inputs import generate
 from autograder.spec.lab import CHECKOUT, find_lab, kernel_labs
 from autograder.spec.task import Task, Values
@@ -65,6 +65,8 @@ def subjects(architecture: str, beginnings: tuple[str, ...]) -> list[Subject]:
     """Every reference, rung and correct submission of every lab and the corpus, captured and assembled."""
     files: list[tuple[str, Path]] = []
     for name in kernel_labs():
+        if not serves(architecture, find_lab(name).needs):
+            continue
         paths = [*(CHECKOUT / "solutions" / name).glob("*.py")]
         paths += submissions("correct", name)
         files += [(name, path) for path in sorted(paths) if _label(path).startswith(beginnings)]

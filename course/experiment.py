@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from course.kernel_cell import ARCHITECTURE, KernelCell
+from course.kernel_cell import KernelCell
 from warplab.emulator import Profile, execute, profile
 from warplab.emulator.profiling.profile import BUDGET
 from warplab.emulator.profiling.reach import Reach
@@ -41,7 +41,12 @@ def emulate(
     plans = _plans(cell, cases, function)
     return [
         execute(
-            plan, _inputs(plan, case), architecture=ARCHITECTURE, caches=caches, instruction_budget=budget, seed=seed
+            plan,
+            _inputs(plan, case),
+            architecture=cell.architecture,
+            caches=caches,
+            instruction_budget=budget,
+            seed=seed,
         )
         for plan, case in zip(plans, cases, strict=True)
     ]
@@ -50,24 +55,24 @@ def emulate(
 def observe(cell: KernelCell, case: dict[str, Any]) -> Profile:
     """One call, with what its first block did: accesses, timeline."""
     (plan,) = _plans(cell, [case], "")
-    return profile(plan, _inputs(plan, case), architecture=ARCHITECTURE)
+    return profile(plan, _inputs(plan, case), architecture=cell.architecture)
 
 
 def reach(cell: KernelCell, case: dict[str, Any], array: str = OUTPUT) -> Reach:
     """Which elements of `array` each thread of the call's last launch touches; `array` is the kernel's name for it."""
     (plan,) = _plans(cell, [case], "")
-    return reach_of(plan, _inputs(plan, case), array, architecture=ARCHITECTURE)
+    return reach_of(plan, _inputs(plan, case), array, architecture=cell.architecture)
 
 
 def _plans(cell: KernelCell, cases: Sequence[dict[str, Any]], function: str) -> list[Plan]:
     calls = tuple(HostCall(function or cell.name, _described(case)) for case in cases)
-    return list(_captured(cell.path, cell.path.read_bytes(), calls))
+    return list(_captured(cell.path, cell.path.read_bytes(), cell.architecture, calls))
 
 
 @lru_cache(maxsize=16)
-def _captured(path: Path, _text: bytes, calls: tuple[HostCall, ...]) -> tuple[Plan, ...]:
+def _captured(path: Path, _text: bytes, architecture: str, calls: tuple[HostCall, ...]) -> tuple[Plan, ...]:
     """As `capture`, once for each text: a notebook runs a cell for its result, then again for a picture."""
-    return tuple(with_machine_code(plan, ARCHITECTURE) for plan in capture(path, calls, (ARCHITECTURE,)))
+    return tuple(with_machine_code(plan, architecture) for plan in capture(path, calls, (architecture,)))
 
 
 def _described(case: dict[str, Any]) -> tuple[ArrayArgument | ScalarArgument, ...]:

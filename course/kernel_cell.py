@@ -21,7 +21,7 @@ from warplab.plan.assemble import with_machine_code
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import ArrayArgument, Dim3, HostCall, Role, ScalarArgument
 
-ARCHITECTURE = "sm_90a"
+HOPPER, BLACKWELL = "sm_90a", "sm_100a"
 
 
 class KernelCellError(WarplabError):
@@ -35,6 +35,11 @@ class KernelCell:
     name: str
     path: Path
     parameters: tuple[str, ...]
+
+    @property
+    def architecture(self) -> str:
+        """What the cell is compiled for and emulated as: Hopper, unless it uses Blackwell's tensor memory."""
+        return BLACKWELL if "tcgen05" in self.path.read_text(encoding="utf-8") else HOPPER
 
     def run(
         self,
@@ -64,9 +69,9 @@ class KernelCell:
                 arguments.append(ArrayArgument(parameter, str(array.dtype), array.shape, Role.INPUT))
             else:
                 arguments.append(ScalarArgument(parameter, inputs[parameter]))  # type: ignore[arg-type]
-        (plan,) = capture(self.path, [HostCall(self.name, tuple(arguments))], (ARCHITECTURE,))
-        plan = with_machine_code(plan, ARCHITECTURE)
-        return profile(plan, arrays, launch=launch, block=block, architecture=ARCHITECTURE)
+        (plan,) = capture(self.path, [HostCall(self.name, tuple(arguments))], (self.architecture,))
+        plan = with_machine_code(plan, self.architecture)
+        return profile(plan, arrays, launch=launch, block=block, architecture=self.architecture)
 
 
 def kernel_cell(name: str, text: str, folder: Path | None = None) -> KernelCell:

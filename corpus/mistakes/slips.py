@@ -32,7 +32,8 @@ _CALLS = {
     "no_proxy_fence": (r"fence_proxy_async", "fence_proxy_async"),
     "no_product_commit": (r"wgmma_commit|products_commit|commit_products", "wgmma"),
     "no_product_wait": (r"wait_for_(?:all|all_but_one|older|products)", "wgmma"),
-    "no_copy_commit": (r"(?:cp_async_)?commit", "commit"),
+    "no_copy_commit": (r"(?:cp_async_)?commit(?=\(\))", "commit"),
+    "no_product_arrival": (r"commit(?=\([^)])", "mbarrier"),
     "no_copy_wait": (r"wait_for_next_stage", "wait_group"),
     "no_store_wait": (r"bulk_commit|wait_for_(?:older_)?stores", "bulk"),
     "not_awaited": (r"(?:mbarrier_)?wait", "mbarrier"),
@@ -42,9 +43,17 @@ _CALLS = {
     "no_wait_for_blocks": (r"wait_for_(?:all_blocks|inputs)", "nothing orders the two"),
 }
 # Their warps' barriers stand mostly before what all lanes execute together anyway.
-_TOGETHER = ("08_hopper_hgemm", "09_fp8_gemm", "11_grouped_gemm")
-# Barriers that a later one makes needless.
-_NEEDLESS = {"10_index_shuffle/rung_3_three_launches/99", "10_index_shuffle/submission/181"}
+_TOGETHER = ("08_hopper_hgemm", "09_fp8_gemm", "11_grouped_gemm", "19_blackwell_gemm")
+# Barriers that a later one makes needless, or what a pair of blocks meets at: its allocation and its last commit.
+_NEEDLESS = {
+    "10_index_shuffle/rung_3_three_launches/99",
+    "10_index_shuffle/submission/181",
+    "19_blackwell_gemm/rung_5_pair/150",
+    "19_blackwell_gemm/rung_5_pair/177",
+    "19_blackwell_gemm/rung_6_two_accumulators/151",
+    "19_blackwell_gemm/submission/292",
+    "19_blackwell_gemm/submission/307",
+}
 _BETWEEN = re.compile(r"put \S+ between lines (\d+) and (\d+)")
 _WITHIN = re.compile(r"\(through line (\d+)\)")
 _AROUND = re.compile(r"put \S+ after line (\d+), before the loop comes back to line (\d+)")

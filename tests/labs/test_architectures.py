@@ -34,7 +34,7 @@ pytestmark = pytest.mark.processes
 
 CARDS = {
     "Tesla T4": (7, 5), "NVIDIA A100": (8, 0), "NVIDIA GeForce RTX 3090": (8, 6), "NVIDIA L4": (8, 9),
-    "NVIDIA H200": (9, 0), "NVIDIA GeForce RTX 5090": (12, 0),
+    "NVIDIA H200": (9, 0), "NVIDIA B200": (10, 0), "NVIDIA GeForce RTX 5090": (12, 0),
 }  # fmt: skip
 REFERENCES = [(find_lab(lab.name), source) for lab, source in references() if lab.name in kernel_labs()]
 # Which takes ten seconds to compile for each architecture.

@@ -27,15 +27,18 @@ from tests.sampling import WHOLE, only_whole
 pytestmark = pytest.mark.processes
 
 LAB, LAB_07, LAB_09, LAB_10 = "08_hopper_hgemm", "07_tensor_core_hgemm", "09_fp8_gemm", "10_index_shuffle"
+LAB_19 = "19_blackwell_gemm"
+ONE_PRODUCT, RING = {1, 2, 3, 4}, {1, 2, 3, 4, 5, 8, 9}  # its solution blocks after parts 1 and 2
 MOST_LINES = {"submission.py": 70, "submission_cuda.py": 90}  # of labs 07 and 10 after their third stage
 BLOCKS = (2, 3, 6, 8)  # of the solution, that are done with part 1, 2, 3 and 4
 
 
-def completed(blocks: int, lab: str = LAB) -> str:
-    """The reference with its first solution blocks, and the starter's text for the rest."""
+def completed(blocks: int | set[int], lab: str = LAB) -> str:
+    """The reference with its first solution blocks, or those of the set, and the starter's text for the rest."""
+    done = set(range(blocks)) if isinstance(blocks, int) else blocks
     text = (solutions_folder() / lab / "submission.py").read_text(encoding="utf-8")
     pieces = re.split(r"(?<=// END SOLUTION\n)", text)
-    return make_starter("".join(_without_marks(p) if n < blocks else p for n, p in enumerate(pieces)))
+    return make_starter("".join(_without_marks(p) if n in done else p for n, p in enumerate(pieces)))
 
 
 def _without_marks(piece: str) -> str:
@@ -129,3 +132,20 @@ def test_whole_blocks_keep_what_their_cases_give_in_lab_09(worker: ConfinedWorke
     report = graded(wrong, worker, tmp_path, LAB_09)
     assert report.parts[0].score == 15 and {"quantise", "scale", "promote"} <= passed(report)
     assert "ragged" not in passed(report)
+
+
+def test_one_product_earns_its_case_in_lab_19(worker: ConfinedWorker, tmp_path: Path) -> None:
+    report = graded(completed(ONE_PRODUCT, LAB_19), worker, tmp_path, LAB_19)
+    assert [part.score for part in report.parts[:3]] == [10, 0, 0] and "one product" in passed(report)
+
+
+def test_a_block_alone_earns_all_but_traffic_in_lab_19(worker: ConfinedWorker, tmp_path: Path) -> None:
+    report = graded(completed(RING, LAB_19), worker, tmp_path, LAB_19)
+    assert [part.score for part in report.parts[:3]] == [40, 20, 0]
+    over = [budget.counter for budget in report.parts[2].budgets if not budget.passed]
+    assert over == ["bulk_load_sectors", "tensor_instructions"]
+
+
+def test_the_time_of_lab_19_needs_a_b200(worker: ConfinedWorker, tmp_path: Path) -> None:
+    report = graded(completed(0, LAB_19), worker, tmp_path, LAB_19)
+    assert report.parts[3].status is Status.NOT_MEASURED and report.parts[3].message == "Needs a B200."

@@ -548,6 +548,12 @@ def test_the_emulator_takes_what_ptxas_takes_for_a_target(target: str) -> None:
             run(body, target=target)
 
 
+def test_a_wait_for_an_mbarrier_is_named_before_those_who_wait_for_its_warp() -> None:
+    result = run("    @%p1 bra ON;\n" + wait() + "ON:\n")
+    assert [f.kind for f in result.findings] == [FindingKind.DEADLOCK, FindingKind.DEADLOCK]
+    assert "mbarrier" in result.findings[0].message and "barrier 0 for warps" in result.findings[1].message
+
+
 @pytest.mark.processes
 def test_ptxas_takes_what_these_tests_run() -> None:
     _, text, _ = small()

@@ -358,9 +358,23 @@ class Explainer:
                 need = f"and no thread waits for the copy: {self._copy_wait()}"
             elif copied and between.startswith("after"):  # a copy that no wait covers comes after the barrier
                 need += f": put {barrier} {between}, or {self._copy_wait()}"
+            elif product := self._overtaken(pcs, between):
+                need = (
+                    f"and nothing waits for the product: put tcgen05.commit behind {self._where(product[0])} and wait "
+                    f"for its mbarrier before {self._where(product[1])}"
+                )
             else:
                 need += f": put {barrier} {between}"
         return f"{verb} {place} that {f'{line} {other} in {who}' if line else f'{who} {other}'}, {need}."
+
+    def _overtaken(self, pcs: tuple[int, int], between: str) -> tuple[int, int] | None:
+        """A product, and what is behind it and writes its operands: a barrier does not wait for the tensor core."""
+        code, lines = self.program.code, self.program.outermost
+        for product, other in (pcs, pcs[::-1]):
+            later = int(lines[product]) > int(lines[other])
+            if int(code[product, OP]) == OP_TENSOR_CORE and later is between.startswith("after"):
+                return product, other
+        return None
 
     def _only_stores(self, pc: int) -> bool:
         """Does the line of an instruction store to global memory without reading any?"""
@@ -609,7 +623,10 @@ class Explainer:
 
 
 def merge(records: list[np.ndarray]) -> list[np.ndarray]:
-    """Fault records of several workers as one list: the same fault in the earliest block, with the counts added up."""
+    """Fault records of several workers as one list: the same fault in the earliest block, with the counts added up.
+
+    Where some threads wait for ever for an mbarrier, others wait for them at a barrier: those come last.
+    """
     merged: dict[tuple[int, int], np.ndarray] = {}
     for record in records:
         key = (int(record[F_KIND]), int(record[F_PC]))
@@ -622,7 +639,14 @@ def merge(records: list[np.ndarray]) -> list[np.ndarray]:
         if [record[f] for f in order] < [known[f] for f in order]:
             known[:] = record
         known[F_COUNT] = count
-    return sorted(merged.values(), key=lambda r: [int(r[f]) for f in (F_BLOCK_Z, F_BLOCK_Y, F_BLOCK_X)])
+    ends = [record for record in merged.values() if record[F_KIND] == FAULT_DEADLOCK]
+    phases = any(record[F_EXTRA] < 0 for record in ends)
+
+    def order_of(record: np.ndarray) -> list[int]:
+        follows = phases and record[F_KIND] == FAULT_DEADLOCK and record[F_EXTRA] >= 0
+        return [int(follows), *(int(record[f]) for f in (F_BLOCK_Z, F_BLOCK_Y, F_BLOCK_X))]
+
+    return sorted(merged.values(), key=order_of)
 
 
 def without_narrower(records: list[np.ndarray], lines: np.ndarray) -> list[np.ndarray]:
