@@ -10,7 +10,7 @@ import pytest
 from tests.emulator.plans import cuda_plan
 from warplab.emulator import execute, races
 from warplab.emulator.lowering.instructions.table import TABLE
-from warplab.emulator.lowering.passes.written import written_names
+from warplab.emulator.lowering.passes.written import access_widths, written_names
 from warplab.isa.parser import parse
 from warplab.plan.execution import Execution, Finding, FindingKind
 from warplab.plan.model import Role
@@ -213,3 +213,22 @@ POINTERS = """.version 9.0
 def test_what_a_kernel_may_write(writes: str, names: set[str] | None) -> None:
     found = written_names(parse(POINTERS.format(writes), "k.py"), "k", TABLE)
     assert found == (None if names is None else frozenset(names))
+
+
+@pytest.mark.parametrize(
+    ("accesses", "widths"),
+    [
+        ("", {("from",): 4}),
+        ("ld.global.u8 %r2, [%rd1+1]; st.global.u16 [%rd5], %r1;", {("from",): 1, ("to",): 2}),
+        ("ld.global.v4.u8 {%r2,%r3,%r4,%r5}, [%rd3]; st.global.v4.u8 [%rd2], {%r2,%r3,%r4,%r5};",
+         {("from",): 4, ("third",): 4, ("to",): 1}),
+        ("ld.global.u64 %rd6, [%rd3]; ld.u16 %r2, [%rd6];", {("from",): 4, ("third",): 8, (): 2}),
+        ("ld.global.s64 %rd6, [%rd3]; add.s64 %rd6, %rd2, %rd6; st.u8 [%rd6], 1;",
+         {("from",): 4, ("third",): 8, ("to",): 1}),
+        ("st.shared.u8 [%r1], 1; ld.const.u8 %r2, [%rd2]; cp.async.ca.shared.global [%r1], [%rd2], 8;",
+         {("from",): 4, ("to",): 8}),
+    ],
+)  # fmt: skip
+def test_how_narrow_a_kernel_accesses_what(accesses: str, widths: dict[tuple[str, ...], int]) -> None:
+    found = access_widths(parse(POINTERS.format(accesses), "k.py"), "k")
+    assert found == {frozenset(names): width for names, width in widths.items()}

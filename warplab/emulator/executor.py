@@ -26,7 +26,7 @@ from warplab.emulator.model.caches import CacheModel
 from warplab.emulator.model.reads import ReadsOfSms
 from warplab.emulator.order import Order, downwards, drawn, upwards
 from warplab.emulator.program import Program
-from warplab.emulator.races import CELLS, CellMap, RaceSearch, races_between_blocks
+from warplab.emulator.races import CELLS, CellMap, RaceSearch, Reach, races_between_blocks
 from warplab.emulator.recorder import Recorder
 from warplab.emulator.report.counters import CountedLaunch
 from warplab.emulator.report.findings import Explainer, merge, modified_input, without_narrower
@@ -112,7 +112,6 @@ class Session:
             self.buffers[region.name] = self.space.add(region)
         if self.sanitize:
             self.cells = CellMap(self.searched)
-            self.cells.add_buffers(self.space.regions)
         for launch in self.plan.launches:
             if not self.run(launch):
                 break
@@ -182,7 +181,7 @@ class Session:
         workspace = self._workspace() if launch.cooperative else 0
         table = self.space.table()
         if self.cells:
-            self.cells.fill(table, self.space, _written(launch, function, loaded.program))
+            self.cells.fill(table, self.space, Reach.of(loaded.program, function, launch))
         constants = resolve_constants(
             loaded.program, loaded.module, launch, loaded.addresses, self.space, parameters, bank_address, workspace
         )
@@ -418,17 +417,6 @@ class Session:
         return self.space.add(Region(f"the tensor map {name}", data, writable=False)).to_bytes(8, "little")
 
 
-def _written(launch: Launch, function: Function, program: Program) -> set[str] | None:
-    """The buffers and variables to which a launch may write, by name; None: all."""
-    if program.writes is None:
-        return None
-    arguments = zip(function.parameters, launch.arguments, strict=True)
-    buffers = {
-        a.buffer for formal, a in arguments if isinstance(a, Pointer | TensorMap) and formal.name in program.writes
-    }
-    return buffers | program.writes
-
-
 def _of_ptx(kernels: Sequence[str]) -> str:
     """What is said of counters that do not follow the machine code."""
     some = kernels[:_NAMED] if len(kernels) <= _NAMED else [*kernels[: _NAMED - 1], f"{len(kernels) - _NAMED + 1} more"]
@@ -482,7 +470,7 @@ def execute(
     the kernel goes on; a deadlock, a trap, an unknown instruction or launches that together used up
     `instruction_budget` warp instructions end the execution. `shared_limit` is the shared memory of a block in bytes
     (default: the architecture's). `sanitize` adds the search for races and for reads of what nothing wrote; that for
-    races in global memory covers the first `searched_elements` that the launches may write, at 68 bytes each. Blocks of
+    races in global memory covers the first `searched_elements` that a launch may write, at 68 bytes each. Blocks of
     kernels without global atomics or fences run on `workers` threads (default: one a core), those of small launches on
     one while races are sought. Blocks start, and warps take turns, in a fixed, fair order, from the first to the last;
     `reverse` has the last come first, as far as blocks would be on the GPU together. A `seed` (any whole number) makes

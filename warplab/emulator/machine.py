@@ -10,8 +10,9 @@ from warplab.emulator import compiled
 from warplab.emulator.core.asynchronous.events import EVENTS_BYTES
 from warplab.emulator.core.blocks import FULL_TURN
 from warplab.emulator.core.memory.counting import SEEN_BYTES
+from warplab.emulator.core.memory.older_writes import OLDER_BYTES
 from warplab.emulator.core.memory.request_log import RequestLog
-from warplab.emulator.core.memory.shadow_chunks import CHUNK_BYTES, CHUNK_SPAN
+from warplab.emulator.core.memory.shadow_chunks import CHUNK_BYTES, CHUNK_SPAN, WORDS
 from warplab.emulator.core.state import layout as L
 from warplab.emulator.core.state import tensor_layout
 from warplab.emulator.core.state.bulk_layout import Q_FIELDS, Q_FIRST, Q_ROOM
@@ -139,9 +140,15 @@ def resident_bytes(program: Program, launch: Launch) -> int:
     if _uses(program, L.OP_WGMMA, L.OP_WGMMA_GROUP, L.OP_WGMMA_REGISTER):
         warp += state_bytes(program.frame_bytes)
     shared = program.dynamic_start + launch.shared_bytes
-    shared += -(-shared // CHUNK_SPAN) * CHUNK_BYTES
+    shared += sum(_shadow_bytes(shared))
     shared += tensor_layout.state_bytes(prod(launch.cluster) * warps) if _uses(program, *_TENSOR) else 0
     return prod(launch.cluster) * (warps * warp + shared) + program.constant_bytes
+
+
+def _shadow_bytes(shared: int) -> tuple[int, int]:
+    """Bytes of older writes and of the chunks behind them, for so many bytes of a block's shared memory."""
+    chunks = -(-shared // CHUNK_SPAN)
+    return chunks * WORDS * OLDER_BYTES, chunks * CHUNK_BYTES
 
 
 class Machine:
@@ -243,7 +250,7 @@ class Machine:
                 L.M_FRAME_BYTES: frame_bytes,
                 L.M_WARPS: self._memory(warps * L.W_FIELDS * 8),
                 L.M_SHARED: self._memory(shared),
-                L.M_SHARED_SHADOW: self._memory(-(-shared // CHUNK_SPAN) * CHUNK_BYTES) if sanitize else 0,
+                L.M_SHARED_SHADOW: self._shadow(shared) if sanitize else 0,
                 L.M_LOCAL: self._memory(program.local_bytes * L.LANES * warps),
                 L.M_LOCAL_SHADOW: self._memory(program.local_bytes // 4 * L.LANES * warps) if sanitize else 0,
                 L.M_BARRIERS: self._memory(L.BARRIERS * L.B_FIELDS * 8),
@@ -276,6 +283,11 @@ class Machine:
             array.fill(0)
         self.kept.append(array)
         return array.ctypes.data
+
+    def _shadow(self, shared: int) -> int:
+        """The address of the shadow of a block's shared memory."""
+        older, chunks = _shadow_bytes(shared)
+        return self._memory(older + chunks) + older
 
     def _bulk_state(self, program: Program, shared: int) -> dict[int, int]:
         """What a block needs if its kernel has bulk copies: a queue of stores with room for its shared memory."""

@@ -222,6 +222,8 @@ class Program:
     parallel: bool  # blocks do not talk to each other: they may run on several cores
     # Parameters and variables through which it may write; None: it may write to anything.
     writes: frozenset[str] | None = None
+    # Bytes of its narrowest access through each set of parameters and variables; an empty set: through anything.
+    widths: dict[frozenset[str], int] = field(default_factory=dict, repr=False)
     # What the machine code has instead of the records' float operations; None: it is not known.
     terms: tuple[Term, ...] | None = None
     shares: dict[int, Fraction] = field(default_factory=dict, repr=False)  # of accesses: how much of them it has

@@ -1,14 +1,16 @@
 """The host's side of the search for races in global memory: its memory, and races among blocks that ran side by side.
 
 What compiled code keeps is described in core/state/races_layout.py. Every array that a kernel may write gets a cell an
-element, up to CELLS of them in an execution: small arrays get all of theirs, large ones the same number each, for their
-first elements. Each worker has entries of its own, which stay from launch to launch.
+element, or more where the kernel accesses less than an element at a time, up to CELLS of them in a launch: small arrays
+get all of theirs, large ones the same number each, for their first elements. Each worker has entries of its own, which
+stay from launch to launch: segments are numbered on, so that what earlier launches left is known to be old.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from mmap import ACCESS_COPY, mmap
@@ -20,10 +22,10 @@ from warplab.emulator.core.state import layout as L
 from warplab.emulator.core.state import races_layout as G
 from warplab.emulator.memory import AddressSpace, Region, RegionTable
 from warplab.emulator.program import Program
-from warplab.plan.model import Launch, Role
+from warplab.isa.syntax import Function
+from warplab.plan.model import Launch, Pointer, Role, TensorMap
 
-CELLS = 1 << 19  # of an execution, unless told otherwise; each takes 68 bytes of a worker's memory once it is used
-FOR_VARIABLES = 16  # of so many elements one is kept for the variables of modules, which are met later
+CELLS = 1 << 19  # of a launch, unless told otherwise; each takes 68 bytes of a worker's memory once it is used
 SEGMENTS_LIVE, SEGMENTS_OF_A_CLUSTER = 1 << 21, 1 << 16
 NODE_MEMORY = 48 << 20  # bytes
 TABLE_MEMORY = 64 << 20  # bytes
@@ -71,44 +73,32 @@ class WorkerCells:
 
 
 class CellMap:
-    """Which regions have cells, and the workers' entries for them."""
+    """Which regions have cells in the running launch, and the workers' entries for them."""
 
     def __init__(self, room: int) -> None:
         self._room = room
-        self._regions: dict[int, tuple[int, int, int, int]] = {}  # by id: cells, the first one, log2 of bytes, slot
-        self._kept: list[Region] = []  # so that an id stays theirs
         self._used = 0
+        self._places: list[tuple[Region, int, int]] = []  # by slot: a region, its first cell and log2 of a cell's bytes
         self.workers: list[WorkerCells] = []
 
-    def add_buffers(self, regions: Sequence[Region]) -> None:
-        """Give a plan's buffers their cells, those that no kernel should write aside."""
-        wanted = [r for r in regions if r.buffer is not None and r.buffer.role is not Role.INPUT]
-        room = self._room - self._room // FOR_VARIABLES
-        for position, region in enumerate(sorted(wanted, key=lambda r: r.data.size >> _shift(r))):
-            room -= self._add(region, room // (len(wanted) - position))
-
-    def _add(self, region: Region, room: int) -> int:
-        shift = _shift(region)
-        cells = min(-(-region.data.size >> shift), room)
-        self._regions[id(region)] = (cells, self._used, shift, len(self._kept))
-        self._kept.append(region)
-        self._used += cells
-        return cells
-
-    def fill(self, table: RegionTable, space: AddressSpace, written: Collection[str] | None) -> None:
-        """Write into a launch's table where the cells of its regions are, as far as it may write them.
-
-        `written` names the buffers and variables to which the launch may write; None: all.
-        """
-        for entry, region in zip(table.entries, space.regions, strict=True):
-            if id(region) not in self._regions and region.buffer is None and region.writable:
-                self._add(region, self._room - self._used)
-            skipped = written is not None and region.name not in written
-            fields = (0, 0, 0, 0) if skipped else self._regions.get(id(region), (0, 0, 0, 0))
-            entry[L.R_CELLS], entry[L.R_CELL_FIRST], entry[L.R_CELL_SHIFT], entry[L.R_CELL_SLOT] = fields
+    def fill(self, table: RegionTable, space: AddressSpace, reach: Reach) -> None:
+        """Give the regions that a launch may write their cells, and write into its table where these are."""
+        self._places = []
+        wanted = [
+            (region.data.size, reach.shift(region), entry, region)
+            for entry, region in zip(table.entries, space.regions, strict=True)
+            if reach.writes(region)
+        ]
+        self._used = 0
+        for position, (size, shift, entry, region) in enumerate(sorted(wanted, key=lambda w: w[0] >> w[1])):
+            cells = min(-(-size >> shift), (self._room - self._used) // (len(wanted) - position))
+            entry[L.R_CELLS], entry[L.R_CELL_FIRST], entry[L.R_CELL_SHIFT] = cells, self._used, shift
+            entry[L.R_CELL_SLOT] = position
+            self._places.append((region, self._used, shift))
+            self._used += cells
 
     def worker(self, number: int) -> WorkerCells:
-        """The entries of a worker, with room for all regions so far."""
+        """The entries of a worker, with room for all cells of the launch."""
         while len(self.workers) <= number:
             self.workers.append(WorkerCells.take(self._used))
         if self.workers[number].values.size < self._used:
@@ -125,18 +115,44 @@ class CellMap:
     @property
     def regions(self) -> list[Region]:
         """Those that have cells, by slot."""
-        return self._kept
+        return [region for region, _, _ in self._places]
 
     def cells_of(self, slot: int) -> tuple[int, int]:
         """The first cell of a region, and log2 of the bytes of one."""
-        _, first, shift, _ = self._regions[id(self._kept[slot])]
-        return first, shift
+        return self._places[slot][1:]
 
 
-def _shift(region: Region) -> int:
-    """log2 of the bytes of a cell: an element of 1, 2, 4 or 8 bytes."""
-    size = np.dtype(region.buffer.dtype).itemsize if region.buffer is not None else 4
-    return {1: 0, 2: 1, 8: 3, 16: 3}.get(size, 2)
+@dataclass(frozen=True)
+class Reach:
+    """What a launch may write, and by how many bytes at a time it accesses what."""
+
+    written: frozenset[str] | None  # names of buffers and variables; None: all
+    widths: dict[frozenset[str], int]  # bytes of the narrowest access to one of these; an empty set: to anything
+
+    @classmethod
+    def of(cls, program: Program, function: Function, launch: Launch) -> Reach:
+        """As a launch's arguments make it of what a kernel does with its parameters."""
+        arguments = zip(function.parameters, launch.arguments, strict=True)
+        buffers = {p.name: a.buffer for p, a in arguments if isinstance(a, Pointer | TensorMap)}
+        scalars = {p.name for p in function.parameters} - buffers.keys()
+        widths: dict[frozenset[str], int] = {}
+        for names, width in program.widths.items():
+            key = frozenset(buffers.get(name, name) for name in names - scalars)
+            widths[key] = min(width, widths.get(key, width))
+        written = program.writes
+        return cls(None if written is None else frozenset(buffers.get(name, name) for name in written), widths)
+
+    def writes(self, region: Region) -> bool:
+        """May a region be written, and not only by mistake?"""
+        meant = region.writable if region.buffer is None else region.buffer.role is not Role.INPUT
+        return meant and (self.written is None or region.name in self.written)
+
+    def shift(self, region: Region) -> int:
+        """log2 of the bytes of a cell: an element, or as many bytes of one as the narrowest access touches."""
+        widths = [width for names, width in self.widths.items() if not names or region.name in names]
+        size = np.dtype(region.buffer.dtype).itemsize if region.buffer is not None else 4
+        element = {1: 0, 2: 1, 8: 3, 16: 3}.get(size, 2)
+        return min([element, *(width.bit_length() - 1 for width in widths)])
 
 
 class RaceSearch:

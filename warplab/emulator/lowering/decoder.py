@@ -36,7 +36,7 @@ from warplab.emulator.lowering.lowering import PER_BLOCK_SPECIALS, Lowering
 from warplab.emulator.lowering.passes.contraction import contract
 from warplab.emulator.lowering.passes.exposed import mark_exposed
 from warplab.emulator.lowering.passes.speculation import watch_speculated
-from warplab.emulator.lowering.passes.written import written_names
+from warplab.emulator.lowering.passes.written import access_widths, written_names
 from warplab.emulator.lowering.registers import allocate
 from warplab.emulator.lowering.wgmma_hazards import guard_registers
 from warplab.emulator.program import ROWS_BASE, Program
@@ -153,6 +153,7 @@ def decode(module: Module, entry: str, machine: MachineCode | None = None) -> Pr
         specials=specials,
         parallel=lowering.parallel,
         writes=written_names(module, entry, TABLE),
+        widths=access_widths(module, entry),
         terms=tuple(assembled.terms) if assembled else None,
         shares=assembled.shares if assembled else {},
         elected=frozenset(assembled.elected) if assembled else frozenset(),

@@ -14,7 +14,7 @@ warpgroup, at the moment that is the product's number: a warp may write there on
 warp of the warpgroup.
 
 A tag names the bytes that were touched. Those that a warp touches by several instructions between two such moments
-count as touched by the last of these.
+count as touched by the last of these. What the last write leaves alone is kept apart (see `older_writes`).
 
 The lanes of a warp may run at different times as well. For each byte the shadow also keeps the lane that wrote it last
 and the lane that read it last, with the warp's epoch, which advances whenever lanes wait for each other (barriers,
@@ -35,8 +35,10 @@ from warplab.emulator.core.memory.causality import has_seen
 from warplab.emulator.core.memory.clocks import clock_of, own_clock, products_known
 from warplab.emulator.core.memory.cluster_memory import offset_of, owner_of, visit_peer
 from warplab.emulator.core.memory.handovers import handover
+from warplab.emulator.core.memory.older_writes import OLDER_WRITES, follow_older, forget_ordered, older_write
 from warplab.emulator.core.memory.shadow_chunks import (
     CHUNK_BYTES,
+    OLDER,
     PENDING,
     PRODUCTS,
     READ1_CLOCK,
@@ -120,8 +122,9 @@ from warplab.emulator.core.state.raw import (
     store_u32,
 )
 
-# In VALID, beside the four bits of the bytes that were written: how the last write was made.
-ATOMIC_WRITE, ASYNC_WRITE, VOLATILE_WRITE = 16, 32, 64
+# In VALID, beside the four bits of the bytes that were written, four each: how the last write to a byte was made.
+ATOMIC_SHIFT, VOLATILE_SHIFT, ASYNC_SHIFT = 4, 8, 12
+ATOMIC_WRITE, VOLATILE_WRITE, ASYNC_WRITE = 15 << ATOMIC_SHIFT, 15 << VOLATILE_SHIFT, 15 << ASYNC_SHIFT
 STRONG, EXPOSED = 1, 2  # for `volatile`: an access that may meet others, or only atomics and strong ones
 BY_PRODUCT = 2  # for `several` of check_read: the read is recorded by record_product
 
@@ -174,18 +177,21 @@ def _is_exposed(m, pc):
 
 
 @compiled
-def _check_order(m, warp, word, clock_at, tag_at, touched, start, index, element, pc, lane, write, atomic, volatile):
-    """Report the earlier access to a word that these fields tell of, if another warp's and not ordered before now."""
-    clock, tag = np.int64(load_i32(word + clock_at)), np.int64(load_u32(word + tag_at))
+def _check_order(m, warp, word, clock_at, tag_at, wrote, touched, start, index, element, pc, lane, write, atomic, seen):
+    """Report an earlier access to a word if it is another warp's and not ordered before now.
+
+    Its clock and its tag lie at two addresses. `seen`: a strong read before may have shown what it takes.
+    """
+    clock, tag = np.int64(load_i32(clock_at)), np.int64(load_u32(tag_at))
     me, other, common = get(m, M_FIRST_WARP) + warp, warp_of(tag), tag & touched & 15
     if clock == 0 or other == me or common == 0 or clock >= PRODUCTS:
         return
-    known, wrote = clock_of(get(m, M_CLOCKS), get(m, M_CLOCK_COLUMNS), me, other), 1 if tag_at == WRITE_TAG else 0
+    known = clock_of(get(m, M_CLOCKS), get(m, M_CLOCK_COLUMNS), me, other)
     if atomic and _is_exposed(m, pc_of(tag)):
         return
     if clock > known:
         # A strong read keeps its place behind those before it: it needs no fence of its own.
-        if volatile and not write and has_seen(m, warp, other, clock):
+        if seen and has_seen(m, warp, other, clock):
             return
         _report_race(m, pc, warp, start, index, element, lane, write, tag, wrote)
         return
@@ -276,7 +282,7 @@ def read_by_several(m, warp, start, size, pc):
 def _word_read_by_several(word, known, mine, epoch, whole, tag):
     """What read_chunk does, of one word and for several lanes."""
     same_warp, alike = TAG_WARPS << 4, ~np.int32(15)
-    if load_i32(word + VALID) & 15 != 15 or load_i32(word + PENDING) != 0:
+    if load_i32(word + VALID) & (15 | OLDER) != 15 or load_i32(word + PENDING) != 0:
         return False
     when, by = np.int64(load_i32(word + WRITE_CLOCK)), load_i32(word + WRITE_TAG)
     own = (by ^ tag) & same_warp == 0
@@ -306,14 +312,45 @@ def _note_seen(state, word):
 
 
 @compiled
-def _may_meet(state, word, volatile, atomic, valid):
-    """May an access come without an order behind the write that was the last one to a word?"""
-    if volatile == STRONG or (volatile == EXPOSED and valid & ATOMIC_WRITE != 0):
-        return True
-    if volatile == EXPOSED and valid & VOLATILE_WRITE != 0:
+def _to_order(state, word, volatile, atomic, valid, touched):
+    """Those of the touched bytes at which an access has to come after their last write in an order."""
+    if volatile == STRONG:
+        return np.int64(0)
+    may_meet = np.int64(0)
+    if volatile == EXPOSED or atomic:
+        may_meet = valid >> ATOMIC_SHIFT
+    if atomic:
+        may_meet |= valid >> VOLATILE_SHIFT
+    elif volatile == EXPOSED and valid & VOLATILE_WRITE:
         saw = state + 8 * (W_SAW + 2 * (word // 4 % SAW_WORDS))
-        return get(saw, 0) == word and get(saw, 1) == _write_of(word)
-    return atomic != 0 and valid & (ATOMIC_WRITE | VOLATILE_WRITE) != 0
+        if get(saw, 0) == word and get(saw, 1) == _write_of(word):
+            may_meet |= valid >> VOLATILE_SHIFT
+    return touched & ~may_meet
+
+
+@compiled
+def _check_writes(m, warp, shadow, word, known, touched, start, index, element, pc, lane, write, seen):
+    """Check an access against the last write to each of the touched bytes of a word."""
+    if np.int64(load_i32(word + WRITE_CLOCK)) > known:
+        at, tag_at = word + WRITE_CLOCK, word + WRITE_TAG
+        _check_order(m, warp, word, at, tag_at, 1, touched, start, index, element, pc, lane, write, 0, seen)
+    if load_i32(word + VALID) & OLDER:
+        for number in range(OLDER_WRITES):
+            at = older_write(shadow, index, number)
+            if np.int64(load_i32(at)) > known:
+                _check_order(m, warp, word, at, at + 4, 1, touched, start, index, element, pc, lane, write, 0, seen)
+        forget_ordered(shadow, index, word, known)
+
+
+@compiled
+def _check_reads(m, warp, word, known, touched, start, index, element, pc, lane, atomic):
+    """Check a write against the last reads of the touched bytes of a word."""
+    if np.int64(load_i32(word + READ1_CLOCK)) > known:
+        at, tag_at = word + READ1_CLOCK, word + READ1_TAG
+        _check_order(m, warp, word, at, tag_at, 0, touched, start, index, element, pc, lane, 1, atomic, 0)
+    if np.int64(load_i32(word + READ2_CLOCK)) > known:
+        at, tag_at = word + READ2_CLOCK, word + READ2_TAG
+        _check_order(m, warp, word, at, tag_at, 0, touched, start, index, element, pc, lane, 1, atomic, 0)
 
 
 @compiled
@@ -339,13 +376,11 @@ def _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomi
         pending = np.int64(load_i32(word + PENDING))
         if pending & touched:
             _report(m, FAULT_PENDING, pc, warp, start, index, element, lane, 0, pc_of(pending), 1)
-        elif np.int64(load_i32(word + WRITE_CLOCK)) > known and not _may_meet(state, word, volatile, atomic, valid):
-            _check_order(
-                m, warp, word, WRITE_CLOCK, WRITE_TAG, touched, start, index, element, pc, lane, 0, 0, volatile
-            )
         lanes = lanes_of_word(offset, index, element, lane, several)
-        if not (pending & touched or _may_meet(state, word, volatile, atomic, valid)):
-            other = warp_conflict(word, state, me, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, touched, pc)
+        strict = _to_order(state, word, volatile, atomic, valid, touched)
+        if pending & touched == 0 and strict:
+            _check_writes(m, warp, shadow, word, known, strict, start, index, element, pc, lane, 0, volatile)
+            other = warp_conflict(word, state, me, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, strict, pc)
             if other >= 0:
                 _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 0, other, 1 | SAME_WARP)
         if volatile == STRONG:
@@ -441,40 +476,40 @@ def _write_words(m, warp, shadow, start, size, element, pc, lane, volatile, atom
         if pending & touched:
             _report(m, FAULT_PENDING, pc, warp, start, index, element, lane, 1, pc_of(pending), 1)
         elif volatile != STRONG:
-            meets = _may_meet(state, word, volatile, atomic, valid)
-            if np.int64(load_i32(word + WRITE_CLOCK)) > known and not meets:
-                _check_order(
-                    m, warp, word, WRITE_CLOCK, WRITE_TAG, touched, start, index, element, pc, lane, 1, 0, volatile
-                )
-            if np.int64(load_i32(word + READ1_CLOCK)) > known:
-                _check_order(
-                    m, warp, word, READ1_CLOCK, READ1_TAG, touched, start, index, element, pc, lane, 1, atomic, volatile
-                )
-            if np.int64(load_i32(word + READ2_CLOCK)) > known:
-                _check_order(
-                    m, warp, word, READ2_CLOCK, READ2_TAG, touched, start, index, element, pc, lane, 1, atomic, volatile
-                )
+            strict = _to_order(state, word, volatile, atomic, valid, touched)
+            if strict:
+                _check_writes(m, warp, shadow, word, known, strict, start, index, element, pc, lane, 1, 0)
+            _check_reads(m, warp, word, known, touched, start, index, element, pc, lane, atomic)
             other = warp_conflict(word, state, me, epoch, READ_LANES, READ_EPOCH, READ_TAG, lanes, touched, pc)
             if other >= 0 and not (atomic and _is_exposed(m, other)):
                 _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, SAME_WARP)
-            if not meets:
-                other = warp_conflict(word, state, me, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, touched, pc)
+            if strict:
+                other = warp_conflict(word, state, me, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, strict, pc)
                 if other >= 0:
                     _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, 1 | SAME_WARP)
-        kind = ATOMIC_WRITE if atomic else VOLATILE_WRITE if volatile == EXPOSED else 0
-        if volatile != STRONG:
-            tag = tag_of(pc, me, touched)
-            known_tag = load_i32(word + WRITE_TAG)
-            same_moment = load_i32(word + WRITE_EPOCH) == epoch and load_i32(word + WRITE_CLOCK) == mine
-            if same_moment and warp_of(known_tag) == me and valid & ~15 == kind:
-                lanes = merged(load_u32(word + WRITE_LANES), lanes, touched)
-                tag = np.int32(tag | (known_tag & 15))
-            store_i32(word + WRITE_CLOCK, mine)
-            store_i32(word + WRITE_TAG, tag)
-            store_u32(word + WRITE_LANES, lanes)
-            store_i32(word + WRITE_EPOCH, epoch)
-        valid = (valid & 15) | touched | kind
-        store_i32(word + VALID, np.int32(valid))
+        if volatile == STRONG:
+            store_i32(word + VALID, load_i32(word + VALID) | np.int32(touched))
+            continue
+        tag = tag_of(pc, me, touched)
+        known_tag = load_i32(word + WRITE_TAG)
+        last = np.int64(load_i32(word + WRITE_CLOCK))
+        own = warp_of(known_tag) == me
+        joins = own and last == mine and load_i32(word + WRITE_EPOCH) == epoch
+        follow_older(shadow, index, word, touched, not joins and (own or last > known))
+        if joins:
+            lanes = merged(load_u32(word + WRITE_LANES), lanes, touched)
+            tag = np.int32(tag | (known_tag & 15))
+        store_i32(word + WRITE_CLOCK, mine)
+        store_i32(word + WRITE_TAG, tag)
+        store_u32(word + WRITE_LANES, lanes)
+        store_i32(word + WRITE_EPOCH, epoch)
+        kinds = touched << ATOMIC_SHIFT | touched << VOLATILE_SHIFT | touched << ASYNC_SHIFT
+        valid = np.int64(load_i32(word + VALID)) & ~kinds
+        if atomic:
+            valid |= touched << ATOMIC_SHIFT
+        elif volatile == EXPOSED:
+            valid |= touched << VOLATILE_SHIFT
+        store_i32(word + VALID, np.int32(valid | touched))
 
 
 @compiled

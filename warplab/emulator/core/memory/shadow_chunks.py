@@ -26,6 +26,7 @@ WRITE_CLOCK, WRITE_TAG, VALID, READ1_CLOCK, READ1_TAG, READ2_CLOCK, READ2_TAG = 
 WRITE_LANES, WRITE_EPOCH, READ_LANES, READ_EPOCH, READ_TAG = range(7 * _FIELD_BYTES, 12 * _FIELD_BYTES, _FIELD_BYTES)
 PENDING = 12 * _FIELD_BYTES  # the tag of an asynchronous copy that may still write the word; 0: none
 SOURCE = 13 * _FIELD_BYTES  # the tag of a bulk copy that may still read the word; 0: none
+OLDER = 1 << 16  # in VALID: `older_writes` has earlier writes to bytes that the last one left alone
 TAG_PC, TAG_WARPS = 13, (1 << 9) - 1
 _TAG_PCS = (1 << 19) - 1
 PRODUCTS = 1 << 30  # a read's clock from here on: a product's number beyond that, with its warpgroup's first warp
@@ -95,9 +96,9 @@ class _Chunk:
     def is_zero(self, field: int) -> ir.Value:
         return self.builder.icmp_unsigned("==", self.load(field), _constant(0))
 
-    def is_whole(self, field: int) -> ir.Value:
-        """Are all four bytes of the word in a set of bytes?"""
-        return self.builder.icmp_unsigned("==", self.builder.and_(self.load(field), _constant(15)), _constant(15))
+    def has(self, field: int, bits: int, among: int) -> ir.Value:
+        """Are of some bits of a field just these set?"""
+        return self.builder.icmp_unsigned("==", self.builder.and_(self.load(field), _constant(among)), _constant(bits))
 
     def same_warp(self, tag: int) -> ir.Value:
         differing = self.builder.and_(self.builder.xor(self.load(tag), self.tag), _constant(TAG_WARPS << 4))
@@ -160,11 +161,11 @@ def read_chunk(typingctx, chunk, active, known, mine, epoch, whole, tag, lanes, 
         again = builder.and_(words.this_epoch(READ_EPOCH), words.same_warp(READ_TAG))
         clean = words.all_active(
             [
-                words.is_whole(VALID),
+                words.has(VALID, 15, 15 | OLDER),
                 words.is_zero(PENDING),
                 words.ordered(WRITE_CLOCK, WRITE_TAG),
                 builder.not_(words.write_conflict()),
-                builder.or_(builder.not_(again), words.is_whole(READ_TAG)),
+                builder.or_(builder.not_(again), words.has(READ_TAG, 15, 15)),
             ]
         )
         with builder.if_then(clean, likely=True):
@@ -192,6 +193,7 @@ def write_chunk(typingctx, chunk, active, known, mine, epoch, whole, tag, lanes,
             [
                 words.is_zero(SOURCE),
                 words.is_zero(PENDING),
+                words.has(VALID, 0, OLDER),
                 words.ordered(WRITE_CLOCK, WRITE_TAG),
                 words.ordered(READ1_CLOCK, READ1_TAG),
                 words.ordered(READ2_CLOCK, READ2_TAG),
