@@ -10,7 +10,10 @@ import numpy as np
 from IPython.display import Markdown
 from matplotlib.figure import Figure
 
+import warplab
 from course.lesson import Lesson, table
+from course.measured import results_of
+from systems.decoding import launch
 from warplab.figures import style
 from warplab.plan.execution import Execution
 
@@ -126,6 +129,84 @@ def units_table(widths: Sequence[int]) -> Markdown:
 def cache_bytes(tokens: int, heads: int, d: int) -> int:
     """Bytes of the keys and values of one sequence and layer in float16; `heads` are those of keys."""
     return 2 * 2 * tokens * heads * d
+
+
+def decoding_case(group: int, lengths: Sequence[int], width: int = 128) -> dict[str, np.ndarray]:
+    """q, k, v, table and lengths of systems.decoding in float16: one head of keys, pages in a drawn order."""
+    draw = np.random.default_rng(0)
+    pages = [-(-length // launch.PAGE) for length in lengths]
+    order = draw.permutation(sum(pages)).astype(np.int32)
+    rows = np.zeros((len(lengths), max(pages)), np.int32)
+    for row, (count, end) in enumerate(zip(pages, np.cumsum(pages), strict=True)):
+        rows[row, :count] = order[end - count : end]
+    k, v = draw.standard_normal((2, len(order), 1, launch.PAGE, width)).astype(np.float16)
+    q = draw.standard_normal((len(lengths), group, width)).astype(np.float16)
+    return {"q": q, "k": k, "v": v, "table": rows, "lengths": np.array(lengths, np.int32)}
+
+
+def decoding_table(groups: Sequence[int], lengths: Sequence[int] = (128, 64)) -> Markdown:
+    """Sectors of the cache that systems.decoding copies on the emulator, and its products beside those needed."""
+    rows = []
+    for group in groups:
+        case = decoding_case(group, lengths)
+        total = warplab.run(launch.decode, *case.values(), sms=1).execution.total
+        copied = total.amount("global_read_sectors") - total.global_load_sectors - total.global_atomic_sectors
+        needed = 2 * group * sum(lengths) * case["q"].shape[-1]
+        rows.append((group, f"{copied:,}", f"{copied / group:,.0f}", f"{total.tensor_multiply_adds / needed:.0f}"))
+    heads = [
+        "query heads per key head",
+        "sectors of keys and values",
+        "per query head",
+        "tensor multiply-adds per needed",
+    ]
+    return table(heads, rows)
+
+
+def shares_table(sequences: int, heads: int, lengths: Sequence[int], sms: int = 132) -> Markdown:
+    """How many SMs work, on average, with a block per sequence and head of keys, and with equal shares of all pages."""
+    rows = []
+    for length in lengths:
+        blocks = launch.BLOCKS * sms
+        even = launch.busy([length] * sequences, heads, blocks)
+        rows.append((f"{length:,}", f"{min(1.0, sequences * heads / sms):.0%}", f"{even:.0%}"))
+    return table(["keys per sequence", "a block per sequence and head", f"{launch.BLOCKS * sms} equal shares"], rows)
+
+
+def decoding_rates() -> Markdown:
+    """Measured rates of systems.decoding, and beside a copy and PyTorch in the same run."""
+    found = results_of("attention")
+    records = [one for one in found.records if one.variant == "decode" and one.name == "decode"] if found else []
+    if not found or not records:
+        return Markdown("*Not measured yet: `python -m benchmarks.decode.attention` does, on a Hopper GPU.*")
+    rows = []
+    for one in sorted(records, key=lambda one: (one.shape[1], one.shape[0], one.shape[3])):
+        sequences, queries, key_heads, keys, _ = one.shape
+        rate, copy, torch = one.value / 1e12, one.extra["beside_copy"], one.extra["beside_torch"]
+        rows.append((queries // key_heads, sequences, f"{keys:,}", f"{rate:.2f} TB/s", f"{copy:.2f}", f"{torch:.2f}"))
+    heads = ["query heads per key head", "sequences", "keys", "rate", "times the copy's rate", "times PyTorch's rate"]
+    made = table(heads, rows)
+    return Markdown(f"{made.data}\n\nMeasured on {found.header.where}, in one run with the copy and PyTorch.")
+
+
+def forward_rates(width: int = 128) -> Markdown:
+    """Measured rates of lab 21's rungs, in TFLOP/s, beside PyTorch's backends in the same run."""
+    found = results_of("attention")
+    records = [one for one in found.records if one.variant in ("full", "causal")] if found else []
+    records = [one for one in records if one.shape[-1] == width]
+    if not found or not records:
+        return Markdown("*Not measured yet: `python -m benchmarks.attention` does, on a Hopper GPU.*")
+    names = list(dict.fromkeys(one.name for one in records))
+    rates = {(one.shape[2], one.variant, one.name): one.value for one in records}
+    rows = [
+        (
+            f"{n:,}",
+            variant,
+            *(f"{rates[n, variant, name] / 1e12:.0f}" if (n, variant, name) in rates else "" for name in names),
+        )
+        for n, variant in sorted({key[:2] for key in rates})
+    ]
+    made = table(["keys", "mask", *names], rows)
+    return Markdown(f"{made.data}\n\nTFLOP/s, heads of {width}, measured on {found.header.where}, all in one run.")
 
 
 def rungs() -> Markdown:

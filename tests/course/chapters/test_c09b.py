@@ -56,3 +56,14 @@ def test_pages_hold_the_keys_that_lie_side_by_side() -> None:
 def test_turns_keep_the_tensor_cores_busy_where_products_take_as_long_as_powers(d: int) -> None:
     words = " ".join(axes.get_title(loc="left") for axes in chapter.figure_of_turns(d).axes)
     assert f"{chapter.share_in_sequence(d):.0%}" in words and "100%" in words
+
+
+def test_equal_shares_keep_more_sms_busy_than_a_block_each() -> None:
+    text = chapter.shares_table(sequences=8, heads=8, lengths=(4096,)).data
+    assert "48%" in text and f"{4096 / 264 / 16:.0%}" in text  # 64 of 132; 4,096 pages in 264 shares of 16 at most
+
+
+def test_decoding_case_has_each_page_once() -> None:
+    case = chapter.decoding_case(4, (130, 64))
+    assert sorted([*case["table"][0, :3], case["table"][1, 0]]) == [0, 1, 2, 3]
+    assert case["k"].shape == (4, 1, 64, 128) and case["q"].shape == (2, 4, 128)
