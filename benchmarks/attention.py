@@ -1,4 +1,5 @@
-"""Times lab 21's last three rungs and its reference in CUDA C++ beside PyTorch's scaled_dot_product_attention.
+"""Times lab 21's last three rungs and its reference in CUDA C++ beside PyTorch's scaled_dot_product_attention, and the
+gradients of systems/attention beside those of PyTorch's FlashAttention.
 
 Run as `python -m benchmarks.attention` on a machine with a GPU and PyTorch, whose backends are named one by one. Writes
 benchmarks/results/attention.json, and the same file into the folder $OUT where that is set.
@@ -15,7 +16,7 @@ import sys
 import time
 import types
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,11 @@ OURS = {
 BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient": "EFFICIENT_ATTENTION"}
 COMMAND = "python -m benchmarks.attention"
 LENGTHS = (16384, 8192, 4096, 2048, 1024)
+OF_GRADIENTS = (8192, 2048)
 TOKENS, MODEL = 16384, 2048  # of all sequences together; heads times width
 WIDTHS = (128, 64)
 TURNS = 7
-QUEUED = 2.5e-3  # seconds of work between two events, about
+QUEUED = 4e-3  # seconds of work between two events, about
 SECONDS = 45.0  # of all: sizes that are left then are left out
 SAMPLED = 64  # queries of the first head whose result is compared with float64
 Work = Callable[[], Any]
@@ -89,16 +91,16 @@ class Size:
 
     def torch(self, backend: str) -> Work:
         """What queues one call of scaled_dot_product_attention with one of its backends."""
+        return lambda: self.attention(self.q, self.k, self.v, self.causal, backend)
+
+    @staticmethod
+    def attention(q: Any, k: Any, v: Any, causal: bool, backend: str) -> Any:
+        """PyTorch's attention by one of its backends."""
         from torch.nn.attention import SDPBackend, sdpa_kernel
         from torch.nn.functional import scaled_dot_product_attention
 
-        chosen = getattr(SDPBackend, BACKENDS[backend])
-
-        def work() -> Any:
-            with sdpa_kernel(chosen):
-                return scaled_dot_product_attention(self.q, self.k, self.v, is_causal=self.causal)
-
-        return work
+        with sdpa_kernel(getattr(SDPBackend, BACKENDS[backend])):
+            return scaled_dot_product_attention(q, k, v, is_causal=causal)
 
     def error(self, work: Work) -> float:
         """The root mean square of a result's error in the sampled rows."""
@@ -106,25 +108,51 @@ class Size:
         return float((found - self.right).square().mean().sqrt())
 
 
+@cache
+def stream() -> Any:
+    """On which graphs are captured."""
+    import torch
+
+    return torch.cuda.Stream()
+
+
+def graph(work: Work, calls: int) -> Any:
+    """A CUDA graph of so many calls: the host's time for a launch, which differs, is not timed."""
+    import cupy
+    import torch
+
+    made = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(made, stream=stream()), cupy.cuda.ExternalStream(stream().cuda_stream):
+        for _ in range(calls):
+            work()
+    return made
+
+
 def seconds(candidates: Mapping[str, Work]) -> dict[str, list[float]]:
-    """Seconds of one call in each of TURNS turns, by name; the candidates in alternation."""
+    """Seconds of one call in each of TURNS turns, by name; CUDA graphs of the candidates in alternation. Each has been
+    called before."""
     import torch
 
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
-    def timed(work: Work, calls: int) -> float:
+    def timed(made: Any) -> float:
         begin.record()
-        for _ in range(calls):
-            work()
+        made.replay()
         end.record()
         end.synchronize()
-        return begin.elapsed_time(end) / 1e3 / calls
+        return begin.elapsed_time(end) / 1e3
 
-    calls = {name: max(1, min(50, math.ceil(QUEUED / timed(work, 2)))) for name, work in candidates.items()}
+    calls, graphs = {}, {}
+    for name, work in candidates.items():
+        one = graph(work, 1)
+        calls[name] = max(1, min(50, math.ceil(QUEUED / min(timed(one) for _ in range(3)))))
+        graphs[name] = graph(work, calls[name])
+        timed(graphs[name])
     taken: dict[str, list[float]] = {name: [] for name in candidates}
-    for _ in range(TURNS):
-        for name, work in candidates.items():
-            taken[name].append(timed(work, calls[name]))
+    for turn in range(TURNS):  # in both directions, so that nobody always follows the same one
+        for name in list(candidates)[:: 1 - turn % 2 * 2]:
+            taken[name].append(timed(graphs[name]) / calls[name])
     return taken
 
 
@@ -145,10 +173,86 @@ def records(size: Size, taken: Mapping[str, list[float]], errors: Mapping[str, f
                 "shape": (size.sequences, size.heads, size.n, size.width),
                 "dtype": "float16",
                 "interval": (work / interval.high, work / interval.low),
-                "conditions": f"median of {TURNS} turns, warm L2; visible pairs only; sequences, heads, n, width",
+                "conditions": f"median of {TURNS} turns of graphs, warm L2; visible pairs; sequences, heads, n, width",
                 "extra": {"error": errors[name], **beside},
             }
         )
+    return found
+
+
+class Gradients:
+    """One size of a backward pass: both ways to the gradients, and what float64 says of the first head."""
+
+    def __init__(self, size: Size) -> None:
+        import torch
+
+        self._size, self._dout = size, torch.randn_like(size.q)
+        flash = torch.ops.aten._scaled_dot_product_flash_attention
+        self._forward = flash(size.q, size.k, size.v, 0.0, size.causal, False)[:2]
+        exact = [array[0, 0].double().requires_grad_() for array in (size.q, size.k, size.v)]
+        scores = exact[0] @ exact[1].T / math.sqrt(size.width)
+        if size.causal:
+            hidden = torch.ones(size.n, size.n, dtype=torch.bool, device="cuda").triu(1)
+            scores = scores.masked_fill(hidden, -math.inf)
+        self._right = torch.autograd.grad(torch.softmax(scores, dim=1) @ exact[2], exact, self._dout[0, 0].double())
+
+    def torch(self) -> Work:
+        """What queues PyTorch's gradients of its FlashAttention."""
+        import torch
+
+        size = self._size
+        inputs = [array.detach().requires_grad_() for array in (size.q, size.k, size.v)]
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream()):  # a backward pass runs on its forward pass's stream
+            out = Size.attention(*inputs, size.causal, "flash")
+        torch.cuda.synchronize()
+        return lambda: torch.autograd.grad(out, inputs, self._dout, retain_graph=True)
+
+    def ours(self) -> Work:
+        """What queues both kernels."""
+        import cupy
+        import torch
+
+        from systems.attention.backward import gradients
+
+        size, (out, log_total) = self._size, self._forward
+        given = size.q, size.k, size.v, out.contiguous(), self._dout, log_total.contiguous()
+        arrays = [cupy.from_dlpack(array.flatten(0, 1)) for array in given]
+        found = [torch.empty_like(size.q) for _ in range(3)]
+        results = [cupy.from_dlpack(array.flatten(0, 1)) for array in found]
+        mean = cupy.empty(arrays[-1].shape, "float32")
+
+        def work() -> Any:
+            gradients(*arrays, size.causal, *results, mean)
+            return found
+
+        return work
+
+    def error(self, work: Work) -> float:
+        """The largest root mean square of a gradient's error in the first head, relative to that gradient's own."""
+        found = zip(work()[:3], self._right, strict=True)
+        return max(float(((a[0, 0].double() - b).square().mean() / b.square().mean()).sqrt()) for a, b in found)
+
+
+def of_gradients(say: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Records of backward passes, with ten operations per visible pair and element: five products."""
+    import torch
+
+    found = []
+    for width, n, causal in ((width, n, causal) for width in WIDTHS for n in OF_GRADIENTS for causal in (False, True)):
+        size = Size(n, width, causal)
+        both = Gradients(size)
+        works = {"gradients": both.ours(), "flash": both.torch()}
+        errors = {name: both.error(work) for name, work in works.items()}
+        torch.cuda.synchronize()
+        for one in records(size, seconds(works), errors):
+            one |= {"variant": f"backward, {one['variant']}", "value": 2.5 * one["value"]}
+            one["interval"] = tuple(2.5 * end for end in one["interval"])
+            found.append(one)
+            rate, error = one["value"] / 1e12, one["extra"]["error"]
+            say(f"{n} keys, width {width}, {one['variant']}: {one['name']} {rate:.1f} TFLOP/s, error {error:.2e}")
+        del size, both, works
+        torch.cuda.empty_cache()
     return found
 
 
@@ -214,17 +318,23 @@ def main() -> int:
     found = measured(say)
     for sentence in geometric_means(found):
         say(sentence)
+    keep(found, COMMAND, "attention_records")
+    keep(of_gradients(say), COMMAND, "gradient_records")
+    return 0
+
+
+def keep(found: list[dict[str, Any]], command: str, name: str) -> None:
+    """Write records into results/attention.json, and into the folder $OUT, there by `name` as they are too."""
     folder = os.environ.get("OUT")
     if folder:  # first as it is: the results' own form needs more packages
-        (Path(folder) / "attention_records.json").write_text(json.dumps(found, indent=1))
+        (Path(folder) / f"{name}.json").write_text(json.dumps(found, indent=1))
     from course import results
 
     path = results.DIRECTORY / "attention.json"
-    written = results.write(path, results.make_header(COMMAND), [results.Record(**one) for one in found], merge=True)
+    written = results.write(path, results.make_header(command), [results.Record(**one) for one in found], merge=True)
     if folder:
         shutil.copy(written, folder)
     print(f"Written: {written.name}")
-    return 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Times the attention of decoding (systems/decoding) beside a copy of as many bytes and PyTorch's attention.
+"""Times the attention of decoding (systems/attention) beside a copy of as many bytes and PyTorch's attention.
 
 Run as `python -m benchmarks.decode.attention` on a machine with a GPU and PyTorch. Writes into
 benchmarks/results/attention.json, and the same file into the folder $OUT where that is set.
@@ -6,22 +6,18 @@ benchmarks/results/attention.json, and the same file into the folder $OUT where 
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import shutil
 import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.attention import seconds
-from systems.decoding.launch import PAGE, Decoding
+from benchmarks.attention import keep, seconds
+from systems.attention.decoding import PAGE, Decoding
 from warplab.gpu.statistics import median_interval
 
 COMMAND = "python -m benchmarks.decode.attention"
@@ -32,7 +28,6 @@ SIZES = (  # sequences, keys each
     *((128, 4096), (128, 8192), (128, 16384), (128, 32768)),
 )
 GROUPS = (4, 8)
-VARIANTS = {"decode": 2, "decode, one block per SM": 1}  # name: blocks per SM
 MOST_BYTES = 40 << 30  # of keys and values, which PyTorch gets once more: larger sizes are left out
 SECONDS = 60.0  # of all: sizes that are left then are left out
 CHECKED = 3  # sequences whose results are compared with float64
@@ -68,8 +63,8 @@ class Size:
         """A sequence's keys or values, (KEY_HEADS, keys, WIDTH), side by side."""
         return array[self.order[row]].transpose(0, 1).reshape(KEY_HEADS, self.keys, WIDTH)
 
-    def ours(self, blocks: int) -> Work:
-        """What queues one call of the kernel, with so many blocks per SM."""
+    def ours(self) -> Work:
+        """What queues one call of the kernel."""
         import cupy
         import torch
 
@@ -79,10 +74,10 @@ class Size:
         out = cupy.from_dlpack(self.out.view(torch.int16) if bfloat16 else self.out)
         table, lengths = cupy.from_dlpack(self.table), cupy.from_dlpack(self.of_lengths)
         sms = cupy.cuda.Device().attributes["MultiProcessorCount"]
-        made = Decoding(q.shape[1], KEY_HEADS, WIDTH, self.sequences, bfloat16, sms, blocks)
+        made = Decoding(k, v, q.shape[1], self.sequences, bfloat16, sms)
 
         def work() -> Any:
-            made(q, k, v, table, lengths, out)
+            made(q, table, lengths, out)
             return self.out
 
         return work
@@ -137,8 +132,8 @@ def records(size: Size, taken: Mapping[str, list[float]], errors: Mapping[str, f
                 "shape": (size.sequences, KEY_HEADS * size.group, KEY_HEADS, size.keys, WIDTH),
                 "dtype": str(size.q.dtype).removeprefix("torch."),
                 "interval": (size.bytes / interval.high, size.bytes / interval.low),
-                "conditions": "median of 7 turns, one call after another; sequences, heads of queries and keys, keys, "
-                "width; pages of 64 keys in a drawn order, for PyTorch side by side",
+                "conditions": "median of 7 turns of CUDA graphs; sequences, heads of queries and of keys, keys, width; "
+                "pages of 64 keys in a drawn order, for PyTorch side by side",
                 "extra": extra,
             }
         )
@@ -158,37 +153,36 @@ def measured(say: Callable[[str], None]) -> list[dict[str, Any]]:
             say(f"Left out: {what}.")
             continue
         size = Size(sequences, keys, group, ragged, kind)
-        candidates = {name: size.ours(blocks) for name, blocks in VARIANTS.items()}
+        candidates = {OURS: size.ours()}
         if not ragged:
             candidates[TORCH] = size.torch()
         errors = {name: size.error(work) for name, work in candidates.items()}
-        taken = seconds(candidates | {COPY: size.copy()})
+        copy = size.copy()
+        copy()
+        taken = seconds(candidates | {COPY: copy})
         found += records(size, taken, errors)
         say(f"{time.monotonic() - began:.1f} s: {what}, {size.bytes / 2**20:.0f} MiB")
         for one in found[-len(taken) :]:
             rest = ", ".join(f"{name} {value:.3g}" for name, value in one["extra"].items())
-            say(f"  {one['name']:26} {one['value'] / 1e12:6.3f} TB/s, {rest}")
-        del size, candidates
+            say(f"  {one['name']:8} {one['value'] / 1e12:6.3f} TB/s, {rest}")
+        del size, candidates, copy
         torch.cuda.empty_cache()
     return found
 
 
 def geometric_means(found: list[dict[str, Any]]) -> list[str]:
-    """Sentences: each form beside the copy and PyTorch, ragged lengths apart."""
+    """Sentences: the kernel beside the copy and PyTorch, ragged lengths apart."""
     said = []
-    for name in VARIANTS:
-        for variant in ("decode", "decode, ragged"):
-            for other in (COPY, TORCH):
-                ratios = [
-                    one["extra"][f"beside_{other}"]
-                    for one in found
-                    if one["name"] == name and one["variant"] == variant and f"beside_{other}" in one["extra"]
-                ]
-                if ratios:
-                    mean, least = statistics.geometric_mean(ratios), min(ratios)
-                    said.append(
-                        f"{name} ({variant}): {mean:.3f} times {other}, {least:.3f} at least, {len(ratios)} sizes"
-                    )
+    for variant in ("decode", "decode, ragged"):
+        for other in (COPY, TORCH):
+            ratios = [
+                one["extra"][f"beside_{other}"]
+                for one in found
+                if one["name"] == OURS and one["variant"] == variant and f"beside_{other}" in one["extra"]
+            ]
+            if ratios:
+                mean, least = statistics.geometric_mean(ratios), min(ratios)
+                said.append(f"{variant}: {mean:.3f} times {other}, {least:.3f} at least, {len(ratios)} sizes")
     return said
 
 
@@ -207,16 +201,7 @@ def main() -> int:
     found = measured(say)
     for sentence in geometric_means(found):
         say(sentence)
-    folder = os.environ.get("OUT")
-    if folder:  # first as it is: the results' own form needs more packages
-        (Path(folder) / "decode_records.json").write_text(json.dumps(found, indent=1))
-    from course import results
-
-    path = results.DIRECTORY / "attention.json"
-    written = results.write(path, results.make_header(COMMAND), [results.Record(**one) for one in found], merge=True)
-    if folder:
-        shutil.copy(written, folder)
-    print(f"Written: {written.name}")
+    keep(found, COMMAND, "decode_records")
     return 0
 
 

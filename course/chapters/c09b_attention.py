@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 import warplab
 from course.lesson import Lesson, table
 from course.measured import results_of
-from systems.decoding import launch
+from systems.attention import decoding as launch
 from warplab.figures import style
 from warplab.plan.execution import Execution
 
@@ -132,7 +132,7 @@ def cache_bytes(tokens: int, heads: int, d: int) -> int:
 
 
 def decoding_case(group: int, lengths: Sequence[int], width: int = 128) -> dict[str, np.ndarray]:
-    """q, k, v, table and lengths of systems.decoding in float16: one head of keys, pages in a drawn order."""
+    """q, k, v, table and lengths of systems.attention.decoding in float16: one head of keys, pages in a drawn order."""
     draw = np.random.default_rng(0)
     pages = [-(-length // launch.PAGE) for length in lengths]
     order = draw.permutation(sum(pages)).astype(np.int32)
@@ -145,7 +145,7 @@ def decoding_case(group: int, lengths: Sequence[int], width: int = 128) -> dict[
 
 
 def decoding_table(groups: Sequence[int], lengths: Sequence[int] = (128, 64)) -> Markdown:
-    """Sectors of the cache that systems.decoding copies on the emulator, and its products beside those needed."""
+    """Sectors of the cache that the decoding kernel copies on the emulator, and its products beside those needed."""
     rows = []
     for group in groups:
         case = decoding_case(group, lengths)
@@ -166,14 +166,13 @@ def shares_table(sequences: int, heads: int, lengths: Sequence[int], sms: int = 
     """How many SMs work, on average, with a block per sequence and head of keys, and with equal shares of all pages."""
     rows = []
     for length in lengths:
-        blocks = launch.BLOCKS * sms
-        even = launch.busy([length] * sequences, heads, blocks)
+        even = launch.busy([length] * sequences, heads, sms)
         rows.append((f"{length:,}", f"{min(1.0, sequences * heads / sms):.0%}", f"{even:.0%}"))
-    return table(["keys per sequence", "a block per sequence and head", f"{launch.BLOCKS * sms} equal shares"], rows)
+    return table(["keys per sequence", "a block per sequence and head", f"{sms} equal shares"], rows)
 
 
 def decoding_rates() -> Markdown:
-    """Measured rates of systems.decoding, and beside a copy and PyTorch in the same run."""
+    """Measured rates of systems.attention.decoding, and beside a copy and PyTorch in the same run."""
     found = results_of("attention")
     records = [one for one in found.records if one.variant == "decode" and one.name == "decode"] if found else []
     if not found or not records:

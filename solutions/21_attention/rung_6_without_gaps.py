@@ -13,7 +13,7 @@ import numpy as np
 
 from warplab.ptx import tensor_map
 
-QUERIES, KEYS, STAGES = 128, 128, 2  # as in the source below
+QUERIES, KEYS, KEY_STAGES, VALUE_STAGES = 128, 128, 2, 2  # as in the source below
 THREADS = 3 * 128
 
 
@@ -51,7 +51,7 @@ __device__ void multiply_values(float (&o)[SUMS], const u32* a, u64 b)
 
 def shared_bytes(width):
     """Two tiles of queries, a ring of keys, a ring of values, and what it takes to begin at a multiple of 1,024."""
-    return 2 * width * (2 * QUERIES + 2 * STAGES * KEYS) + 1024
+    return 2 * width * (2 * QUERIES + (KEY_STAGES + VALUE_STAGES) * KEYS) + 1024
 
 
 SOURCE = r"""
@@ -59,7 +59,7 @@ SOURCE = r"""
 
 typedef unsigned u32;
 typedef unsigned long long u64;
-constexpr int QUERIES = 128, KEYS = 128, STAGES = 2, CONSUMERS = 2;
+constexpr int QUERIES = 128, KEYS = 128, KEY_STAGES = 2, VALUE_STAGES = 2, CONSUMERS = 2;
 constexpr int SUMS = WIDTH / 2;               // of a thread, of 64 x WIDTH
 constexpr u32 PART_BYTES = KEYS * 128;        // a copy brings 128 rows of 64 elements: the span of the swizzle
 constexpr u32 TILE_BYTES = KEYS * WIDTH * 2;  // of keys, of values, or of queries
@@ -197,11 +197,18 @@ __device__ void pack_all(u32 (&weights)[32], const float (&s)[64])
 // ---- A warpgroup that copies, and two that compute -----------------------------------------------------------------
 
 // Stages that are filled and emptied in the same order by everybody.
-struct Ring {
+template <int STAGES> struct Ring {
     u32 data, full, empty;  // shared addresses: of stage 0, and of the first barrier of each kind
     int stage = 0;
     u32 phase = 0;
 
+    __device__ void init_all() const
+    {
+        for (int s = 0; s < STAGES; ++s) {
+            init(full + 8 * s, 1);
+            init(empty + 8 * s, 4 * CONSUMERS);
+        }
+    }
     __device__ u32 tile() const { return data + stage * TILE_BYTES; }
     __device__ void advance()
     {
@@ -217,9 +224,9 @@ struct Ring {
         advance();
     }
     __device__ void wait_full() const { wait(full + 8 * stage, phase); }
-    __device__ void hand_back(bool now = true)
+    __device__ void hand_back()
     {
-        if (threadIdx.x % 32 == 0 && now) arrive(empty + 8 * stage);
+        if (threadIdx.x % 32 == 0) arrive(empty + 8 * stage);
         advance();
     }
 };
@@ -279,24 +286,21 @@ attention(const __grid_constant__ Map map_q, const __grid_constant__ Map map_k, 
           const __grid_constant__ Map map_out, u32* taken, int n, int heads, int causal, int group, float scale)
 {
     extern __shared__ char memory[];
-    __shared__ u64 barriers[4 + 4 * STAGES];
+    __shared__ u64 barriers[4 + 2 * KEY_STAGES + 2 * VALUE_STAGES];
     __shared__ int numbers[2];
     u32 queries = (shared_address(memory) + 1023) & ~1023u, keys = queries + 2 * TILE_BYTES;
     u32 full_q = shared_address(barriers), empty_q = full_q + 16, first = full_q + 32;
-    Ring ring_k = {keys, first, first + 8 * STAGES};
-    Ring ring_v = {keys + STAGES * TILE_BYTES, first + 16 * STAGES, first + 24 * STAGES};
+    u32 values = keys + KEY_STAGES * TILE_BYTES, second = first + 16 * KEY_STAGES;
+    Ring<KEY_STAGES> ring_k = {keys, first, first + 8 * KEY_STAGES};
+    Ring<VALUE_STAGES> ring_v = {values, second, second + 8 * VALUE_STAGES};
     int warpgroup = threadIdx.x / 128, all = (n + QUERIES - 1) / QUERIES * heads;
     if (threadIdx.x == 0) {
         for (int s = 0; s < 2; ++s) {
             init(full_q + 8 * s, 1);
             init(empty_q + 8 * s, 4 * CONSUMERS);
         }
-        for (int s = 0; s < STAGES; ++s) {
-            init(ring_k.full + 8 * s, 1);
-            init(ring_v.full + 8 * s, 1);
-            init(ring_k.empty + 8 * s, 4 * CONSUMERS);
-            init(ring_v.empty + 8 * s, 4 * CONSUMERS);
-        }
+        ring_k.init_all();
+        ring_v.init_all();
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     __syncthreads();
@@ -367,9 +371,10 @@ attention(const __grid_constant__ Map map_q, const __grid_constant__ Map map_k, 
             add_values(o, weights, descriptor(ring_v.tile()));
             pass_turn(mine);
             wait_products<1>();  // the scores are there; the values' product is in flight
+            ring_k.hand_back();
             weigh(s, rows, shrink, scale);
-            // Totals are never negative. That the stage waits for them keeps the compiler from computing powers later.
-            ring_k.hand_back(!(rows[0].total + rows[1].total < 0));
+            // Never true. Without it the compiler computes powers after the wait.
+            if (rows[0].total + rows[1].total < 0) arrive(full_q);
             wait_products<0>();
             ring_v.hand_back();
 #pragma unroll

@@ -60,7 +60,7 @@ def test_turns_keep_the_tensor_cores_busy_where_products_take_as_long_as_powers(
 
 def test_equal_shares_keep_more_sms_busy_than_a_block_each() -> None:
     text = chapter.shares_table(sequences=8, heads=8, lengths=(4096,)).data
-    assert "48%" in text and f"{4096 / 264 / 16:.0%}" in text  # 64 of 132; 4,096 pages in 264 shares of 16 at most
+    assert "48%" in text and f"{4096 / 132 / 32:.0%}" in text  # 64 of 132; 4,096 pages in 132 shares of 32 at most
 
 
 def test_decoding_case_has_each_page_once() -> None:

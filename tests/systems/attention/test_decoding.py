@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import warplab
-from systems.decoding import launch
+from systems.attention import decoding as launch
 
 pytestmark = pytest.mark.processes
 
@@ -85,7 +85,7 @@ def run(given: dict[str, np.ndarray], **options: Any) -> Any:
 @pytest.mark.parametrize("form", FORMS)
 def test_is_attention_within_its_roundings(form: str, bfloat16: bool) -> None:
     given = drawn(1, *FORMS[form], bfloat16)
-    for sms in (1, 3):  # shares of several sequences, and sequences of several shares
+    for sms in (2, 5):  # shares of several sequences, and sequences of several shares
         result = run(given, sms=sms)
         assert not result.findings
         (out,) = result.returned
@@ -103,7 +103,7 @@ def test_a_second_call_finds_counts_as_the_first_did() -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_no_order_of_warps_blocks_and_copies_changes_a_bit(seed: int) -> None:
     given = drawn(3, *FORMS["narrow"])
-    in_order, drawn_order = run(given, sms=3), run(given, sms=3, seed=seed)
+    in_order, drawn_order = run(given, sms=5), run(given, sms=5, seed=seed)
     assert not drawn_order.findings
     assert np.array_equal(in_order.returned[0], drawn_order.returned[0])
 

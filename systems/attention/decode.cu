@@ -388,7 +388,7 @@ __device__ void join_parts(State& state, const Part* parts, const Share& share)
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32 * (WARPS + 1), BLOCKS)
+extern "C" __global__ void __launch_bounds__(32 * (WARPS + 1), 1)
 decode(const __grid_constant__ Map map_k, const __grid_constant__ Map map_v, const number* queries, const int* table,
        const int* lengths, number* out, Part* parts, u32* counts, int sequences, int heads, int columns, float scale)
 {

@@ -1,1 +1,0 @@
-"""Attention of one new query per sequence over paged keys and values."""
