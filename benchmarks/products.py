@@ -40,7 +40,7 @@ from systems.kernels.recipes import Recipe
 from systems.search.half_product import named
 
 SEED, DRAWN, MOST = 56, 200, 16384
-ALTERNATIVES = 2  # forms beside the chosen one
+ALTERNATIVES = 1  # forms beside the chosen one
 LARGE = 1024  # rows, columns and k from which the ladder's last forms run too
 OF_THE_LADDER = ("warpgroups_128_256_64_4_1_2_stays", "warpgroups_128_128_64_6_1_2_stays")
 SECONDS, PRECISION = 0.06, 0.01  # of turns for one shape
@@ -94,7 +94,7 @@ def drawn() -> list[Case]:
     return found
 
 
-PARTS: dict[str, Callable[[], list[Case]]] = {"squares": squares, "shapes": shapes, "drawn": drawn}
+PARTS: dict[str, Callable[[], list[Case]]] = {"squares": squares, "drawn": drawn, "shapes": shapes}
 
 
 class Ours:
@@ -132,16 +132,26 @@ def offers(case: Case) -> list[Recipe]:
 
     found = [product(a, b, None, chip, noted)]
     seen: set[tuple[Any, ...]] = set()
-    for _, form, copies in ranked(problems[0], chip):
-        kind = (form.kind, form.rows, form.columns, form.splits, form.together, form.turned, copies)
-        if kind not in seen and seen:
-            found.append(product(a, b, None, chip, partial(_given, (form, copies))))
+    ways: set[tuple[bool, bool]] = set()  # the best with copies and without, in parts of k and without
+    for _, choice in ranked(problems[0], chip):
+        form, way = choice.form, (choice.copies, choice.parts > 1)
+        kind = (
+            form.kind,
+            form.rows,
+            form.columns,
+            form.splits,
+            form.together,
+            form.turned,
+            choice.copies,
+            choice.parts,
+        )
+        if (kind not in seen and len(seen) <= ALTERNATIVES) or way not in ways:
+            found.append(product(a, b, None, chip, partial(_given, choice)))
         seen.add(kind)
-        if len(seen) > ALTERNATIVES:
-            break
+        ways.add(way)
     if min(case.m, case.n) >= LARGE <= case.k:
         loose = problems[0].loose
-        found += [product(a, b, None, chip, partial(_given, (named(name), loose))) for name in OF_THE_LADDER]
+        found += [product(a, b, None, chip, partial(_given, Choice(named(name), loose))) for name in OF_THE_LADDER]
     return list({recipe.chosen: recipe for recipe in found if recipe is not None}.values())
 
 

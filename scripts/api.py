@@ -1,4 +1,4 @@
-"""Writes docs/api.md, every public name of warplab and warplab.ptx with its docstring: `python -m scripts.api`."""
+"""Writes docs/api.md, the public names of warplab, warplab.ptx and systems.kernels: `python -m scripts.api`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import inspect
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import warplab
+from systems import kernels
 from warplab import ptx
 from warplab.files import write_whole
 
@@ -23,7 +25,7 @@ _INTRODUCTION = """\
 # Public names
 
 Made by `python -m scripts.api` from docstrings. Examples are in [your own kernels](your-own-kernels.md),
-[profiling](profiling.md) and [ptx](ptx.md). `emulate` needs no extra; `run`, `run_file` and `warplab.ptx` need `cuda`.
+[profiling](profiling.md) and [ptx](ptx.md). `emulate` needs no extra; the others need `cuda`.
 Names that this page does not list may change in any version.
 """
 
@@ -34,19 +36,22 @@ def page() -> str:
     for title, names in SECTIONS.items():
         blocks.append(f"## {title}")
         for name in names:
-            blocks += _described(name)
+            blocks += _described(warplab, name)
     numbers = [name for name in ptx.__all__ if isinstance(getattr(ptx, name), int)]
     blocks += ["## warplab.ptx", inspect.getdoc(ptx) or ""]
     blocks.append(f"Swizzles of tensor maps: {', '.join(f'`{name}`' for name in numbers)}.")
     blocks.append("\n".join(_instruction(name) for name in ptx.__all__ if name not in numbers))
+    blocks += ["## systems.kernels", inspect.getdoc(kernels) or ""]
+    for name in kernels.__all__:
+        blocks += _described(kernels, name)
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
-def _described(name: str) -> Iterator[str]:
+def _described(package: ModuleType, name: str) -> Iterator[str]:
     """A function with its signature, or a class with its fields, properties and methods."""
-    thing = getattr(warplab, name)
+    thing = getattr(package, name)
     definition, lines = _source(thing)
-    yield f"### warplab.{name}"
+    yield f"### {package.__name__}.{name}"
     if isinstance(definition, ast.FunctionDef):
         yield _code(_signature(definition, lines))
         yield inspect.getdoc(thing) or ""

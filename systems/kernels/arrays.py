@@ -33,8 +33,8 @@ class Library(Protocol):
         """The handle of the library's current stream."""
         ...
 
-    def records(self, *arrays: Any) -> bool:
-        """Whether the library would record operations on these for a backward pass."""
+    def records(self, one: Any, other: Any) -> bool:
+        """Whether the library would record an operation on two arrays for a backward pass."""
         ...
 
 
@@ -53,6 +53,11 @@ class Described:
 
 
 class _Cupy:
+    def __init__(self) -> None:
+        import cupy
+
+        self._empty, self._current_stream = cupy.empty, cupy.cuda.get_current_stream
+
     def address(self, array: Any) -> int:
         return int(array.data.ptr)
 
@@ -61,40 +66,37 @@ class _Cupy:
         return array.shape, array.strides, array.dtype, memory.device_id, memory.ptr & 15
 
     def empty(self, like: Any, shape: tuple[int, ...], dtype: str = "") -> Any:
-        import cupy
-
-        return cupy.empty(shape, dtype or like.dtype)
+        return self._empty(shape, dtype or like.dtype)
 
     def stream(self, like: Any) -> int:
-        import cupy
+        return int(self._current_stream().ptr)
 
-        return int(cupy.cuda.get_current_stream().ptr)
-
-    def records(self, *arrays: Any) -> bool:
+    def records(self, one: Any, other: Any) -> bool:
         return False
 
 
 class _Torch:
+    def __init__(self) -> None:
+        import torch
+
+        self._torch, self._empty, self._is_recording = torch, torch.empty, torch.is_grad_enabled
+        self._current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # a build without CUDA has none
+
     def address(self, array: Any) -> int:
-        return int(array.data_ptr())
+        return array.data_ptr()
 
     def describe(self, array: Any) -> Description:
         return array.shape, array.stride(), array.dtype, array.device, array.data_ptr() & 15
 
     def empty(self, like: Any, shape: tuple[int, ...], dtype: str = "") -> Any:
-        import torch
-
-        return torch.empty(shape, dtype=getattr(torch, dtype) if dtype else like.dtype, device=like.device)
+        kind = getattr(self._torch, dtype) if dtype else like.dtype
+        return self._empty(shape, dtype=kind, device=like.device)
 
     def stream(self, like: Any) -> int:
-        import torch
+        return self._current_stream(like.device.index)
 
-        return int(torch._C._cuda_getCurrentRawStream(like.device.index))
-
-    def records(self, *arrays: Any) -> bool:
-        import torch
-
-        return any(array.requires_grad for array in arrays) and torch.is_grad_enabled()
+    def records(self, one: Any, other: Any) -> bool:
+        return (one.requires_grad or other.requires_grad) and self._is_recording()
 
 
 _KNOWN: dict[type, Library] = {}

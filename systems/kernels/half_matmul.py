@@ -43,15 +43,17 @@ def matmul(a: Any, b: Any, out: Any = None) -> Any:
         together("matmul", library, b=b, out=out)
     of_a, of_b = library.describe(a), library.describe(b)
     key = of_a, of_b, None if out is None else library.describe(out)
-    if key not in _prepared:
-        _prepared[key] = _prepare(*key)
+    try:
+        prepared = _prepared[key]
+    except KeyError:
+        prepared = _prepared[key] = _prepare(*key)
     if library.records(a, b):
         raise KernelError("matmul records no gradient: call it under torch.no_grad(), or detach a and b.")
     made = library.empty(a, (of_a[0][0], of_b[0][1])) if out is None else out
-    prepared = _prepared[key]
     if prepared is not None:
+        address = library.address
         scratch = [library.empty(a, (size,), "uint8") for size in prepared.scratch]
-        prepared([library.address(array) for array in (a, b, made, *scratch)], library.stream(a))
+        prepared([address(a), address(b), address(made), *map(address, scratch)], library.stream(a))
     return made
 
 

@@ -19,6 +19,7 @@ from warplab.plan.model import Argument, Launch, Pointer, TensorMap, Value
 
 TILE_K = 64  # of wgmma's kernels: a line of 128 bytes
 TURNS = 3  # steps before its end from which the second consumer waits for the first
+MOST_SHARED = 227 * 1024  # bytes that a block of Hopper may have
 MOST_INDEX = 2**31 - 2**12  # of a row or column: positions are 32-bit numbers, and tiles go beyond the last one
 _COPY_BLOCKS = 4096
 
@@ -52,7 +53,18 @@ class Problem:
         return replace(self, a_loose=False, b_loose=False)
 
 
-Choice = tuple[HalfChoice, bool]  # a form, and whether loose factors are copied for it
+@dataclass(frozen=True)
+class Choice:
+    """A form, whether loose factors are copied for it, and in how many parts of k it leaves sums to be added."""
+
+    form: HalfChoice
+    copies: bool = False
+    parts: int = 1
+
+    @property
+    def name(self) -> str:
+        """In a word."""
+        return self.form.name + f"_in_{self.parts}_parts" * (self.parts > 1) + "_of_copies" * self.copies
 
 
 def takes(form: HalfChoice, problem: Problem) -> bool:
@@ -60,9 +72,30 @@ def takes(form: HalfChoice, problem: Problem) -> bool:
     if not form.takes((problem.m, problem.n, problem.k)):
         return False
     if form.kind == "warps":
-        return True
+        return shared_bytes(fitted(form, problem), problem) <= MOST_SHARED
     right_down = problem.a_down if form.turned else problem.b_down
     return not problem.loose and (not right_down or form.lines[1] % 64 == 0)
+
+
+def shared_bytes(form: HalfChoice, problem: Problem) -> int:
+    """Dynamic shared memory of a block."""
+    if form.kind == "warpgroups" or not (problem.loose or problem.c_loose):
+        return form.shared_bytes
+    tile_a, tile_b = 2 * form.rows * form.depth, 2 * form.columns * form.depth
+    stage, moved = tile_a + tile_b, problem.a_loose * tile_a + problem.b_loose * tile_b
+    # Lines that begin anywhere have 16 bytes more
+    stage += problem.a_loose * 16 * (form.depth if problem.a_down else form.rows)
+    stage += problem.b_loose * 16 * (form.depth if problem.b_down else form.columns)
+    sums = 4 * form.rows * (form.columns + 8) if form.splits * form.slices > 1 or problem.c_loose else 0
+    inbox = 4 * form.rows * form.columns if form.splits > 1 else 0
+    return form.slices * max(form.stages * stage + moved, sums) + inbox
+
+
+def fitted(form: HalfChoice, problem: Problem) -> HalfChoice:
+    """A form with as many of its stages as a block has room for."""
+    while form.stages > 1 and shared_bytes(form, problem) > MOST_SHARED:
+        form = replace(form, stages=form.stages - 1)
+    return form
 
 
 def recipe(a: Matrix, b: Matrix, c: Matrix, bfloat16: bool, choose: Callable[[Problem], Choice], sms: int) -> Recipe:
@@ -88,23 +121,31 @@ def recipe(a: Matrix, b: Matrix, c: Matrix, bfloat16: bool, choose: Callable[[Pr
     if not (b.has_lines or b.turned.has_lines):
         b = copied(b, "scratch_b")
     lines_a, lines_b = _lines(a), _lines(b.turned)
-    to = c if c.has_lines else own(c, "scratch_c")
     problem = Problem(
         a.rows, b.columns, a.columns, lines_a[1], lines_b[1], not lines_a[0].mapped, not lines_b[0].mapped,
-        not _stored_whole(to), bfloat16,
+        not _stored_whole(c) if c.has_lines else c.columns % UNIT > 0, bfloat16,
     )  # fmt: skip
-    form, copying = choose(problem)
-    if copying:
+    choice = choose(problem)
+    if choice.copies:
         problem = problem.tight
         factors = [
             (one if one[0].mapped else (copied(one[0], name), one[1]))
             for one, name in ((lines_a, "scratch_a"), (lines_b, "scratch_b"))
         ]
         lines_a, lines_b = factors
-    launches.append(_product(form, problem, lines_a[0], lines_b[0], to, codes, sms))
+    to = c if c.has_lines or choice.parts > 1 else own(c, "scratch_c")
+    if choice.parts > 1:
+        pitch = up(to.columns, UNIT) * UNIT
+        scratch["sums"] = 4 * choice.parts * to.rows * pitch
+        launches.append(
+            _product(choice, problem, lines_a[0], lines_b[0], Matrix("sums", 1, 1, pitch, 1, True), codes, sms)
+        )
+        launches.append(_addition(c, pitch, choice.parts, bfloat16, codes))
+        return Recipe(codes, tuple(launches), scratch, choice.name)
+    launches.append(_product(choice, problem, lines_a[0], lines_b[0], to, codes, sms))
     if to is not c:
         launches.append(_copy(to, c, codes))
-    return Recipe(codes, tuple(launches), scratch, form.name + "_of_copies" * (len(launches) > 1))
+    return Recipe(codes, tuple(launches), scratch, choice.name)
 
 
 def _stored_whole(c: Matrix) -> bool:
@@ -122,10 +163,11 @@ def _lines(factor: Matrix) -> tuple[Matrix, bool]:
 
 
 def _product(
-    form: HalfChoice, problem: Problem, a: Matrix, b: Matrix, c: Matrix, codes: dict[str, Code], sms: int
+    choice: Choice, problem: Problem, a: Matrix, b: Matrix, c: Matrix, codes: dict[str, Code], sms: int
 ) -> Launch:
-    codes["product"] = _code(form, problem, sms)
-    arguments: tuple[Argument, ...] = (Pointer(c.name), Value("uint64", c.pitch))
+    form, apart = fitted(choice.form, problem), choice.parts > 1
+    codes["product"] = _code(form, problem, sms, apart)
+    arguments: tuple[Argument, ...] = (Pointer(c.name), Value("uint64", c.down if apart else c.pitch))
     arguments += tuple(Value("int32", size) for size in (problem.m, problem.n, problem.k))
     if form.kind == "warps":
         for lines in (a, b):
@@ -139,15 +181,22 @@ def _product(
         arguments += (
             _map(left, (64, 64) if left_down else (high, TILE_K), problem.bfloat16),
             _map(right, (64, 64) if right_down else (wide // form.together, TILE_K), problem.bfloat16),
-            _map(c, box_c, problem.bfloat16) if not problem.c_loose else _map(left, (8, 64), problem.bfloat16),
+            _map(c, box_c, problem.bfloat16)
+            if not (problem.c_loose or apart)
+            else _map(left, (8, 64), problem.bfloat16),
         )
     x, y = form.grid((problem.m, problem.n, problem.k), sms)
     return Launch(
-        "product", (x, y, 1), (form.threads, 1, 1), arguments, form.shared_bytes, (form.splits * form.together, 1, 1)
+        "product",
+        (x, y, choice.parts),
+        (form.threads, 1, 1),
+        arguments,
+        shared_bytes(form, problem),
+        (form.splits * form.together, 1, 1),
     )
 
 
-def _code(form: HalfChoice, problem: Problem, sms: int) -> Code:
+def _code(form: HalfChoice, problem: Problem, sms: int, apart: bool) -> Code:
     """The kernel of a form for factors that lie so."""
     defined: dict[str, int | str] = {"TYPE": '"bf16"' if problem.bfloat16 else '"f16"', "LOOSE": int(problem.c_loose)}
     defined |= {"STAGES": form.stages, "SPLITS": form.splits}
@@ -168,7 +217,8 @@ def _code(form: HalfChoice, problem: Problem, sms: int) -> Code:
         "SIDEWAYS": f'"{int(down[0])}, {int(down[1])}"',
         "CLUSTER": form.together,
         "STAYS": int(form.stays),
-        "TURNS": TURNS if _in_turn(form, problem, sms) else 0,
+        "APART": int(apart),
+        "TURNS": TURNS if _in_turn(form, problem, sms) and not apart else 0,
         "SUMS": sums,
         "REGISTERS": '"' + ", ".join(f"%{i}" for i in range(sums)) + '"',
         "OPERANDS": ", ".join(f'"+f"(d[{i}])' for i in range(sums)),
@@ -191,6 +241,17 @@ def _map(matrix: Matrix, box: tuple[int, int], bfloat16: bool) -> TensorMap:
     kind = "bfloat16" if bfloat16 else "float16"
     shape, pitch = (matrix.columns, matrix.rows), 2 * matrix.pitch
     return TensorMap(matrix.name, 0, kind, shape, (pitch,), (box[1], box[0]), (1, 1), swizzle=128, l2_promotion=128)
+
+
+def _addition(c: Matrix, pitch: int, parts: int, bfloat16: bool, codes: dict[str, Code]) -> Launch:
+    """The sum of parts of k to c."""
+    defined = (("TYPE", '"bf16"' if bfloat16 else '"f16"'),)
+    codes["add_parts"] = Code(("loose.cuh", "add_parts.cu"), "add_parts", defined)
+    arguments: tuple[Argument, ...] = (Pointer("sums"), Value("uint64", pitch), Value("int32", parts))
+    arguments += (Pointer(c.name), Value("int64", c.down), Value("int64", c.across))
+    arguments += (Value("int32", c.rows), Value("int32", c.columns))
+    threads = 128 if c.columns > 256 else 32
+    return Launch("add_parts", (up(c.columns, 4 * threads), min(c.rows, 65535), 1), (threads, 1, 1), arguments)
 
 
 def _copy(matrix: Matrix, to: Matrix, codes: dict[str, Code]) -> Launch:

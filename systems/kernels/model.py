@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from systems.kernels.half_recipes import Problem, takes
+from systems.kernels.half_recipes import Choice, Problem, takes
 from systems.kernels.matrices import up
 from systems.search.half_product import CHOICES, HalfChoice
 
@@ -24,49 +24,59 @@ class Chip:
     clusters: tuple[int, ...] = (132, 66, 39, 30, 22, 17, 15, 15)  # of 1, 2, ... blocks that run at once
     shared: int = 228 * 1024  # bytes of an SM
     threads: int = 2048  # of an SM
-    dram: float = 4.0e6  # bytes
-    port: float = 116e3  # bytes of an SM
-    products: float = 4.9e6  # multiply-adds of an SM by wgmma
+    dram: float = 4.4e6  # bytes
+    stream: float = 80e3  # bytes of an SM from DRAM
+    port: float = 110e3  # bytes of an SM
+    straddling: float = 1.9  # times the bytes, where lines of 128 bytes do not begin at multiples of 128
+    products: float = 3.9e6  # multiply-adds of an SM by wgmma
     products_of_warps: float = 1.25e6  # by mma.sync, with all that its warps do besides
-    latency: float = 1.16  # of a tensor copy, from request to the stage that comes free
-    latency_of_warps: float = 0.68  # of cp.async
-    chunk: float = 0.008  # a thread's 16 bytes by cp.async, for each 128 threads of the block
-    chunk_of_registers: float = 0.05  # 16 bytes that begin anywhere
+    latency: float = 1.3  # of a tensor copy, from request to the stage that comes free
+    latency_of_warps: float = 0.35  # of cp.async
+    chunk: float = 0.0068  # a thread's 16 bytes by cp.async, for each 128 threads of the block
+    moved: float = 0.03  # the same, moved to where lines begin
     start: float = 3.3  # a launch, an empty SM, the last block's end
-    round: float = 1.26  # the first copies of a block, and its results
-    meeting: float = 0.47  # of a cluster
-    addition: float = 2.65  # of parts of k, for 128 x 128 outputs
-    staying: float = 0.26  # a tile's place, which blocks that stay compute
-    copy: float = 2.0  # a launch before the product
+    round: float = 1.12  # the first copies of a block, and its results
+    meeting: float = 0.75  # of a cluster
+    addition: float = 2.5  # of parts of k, for 128 x 128 outputs
+    staying: float = 0.12  # a tile's place, which blocks that stay compute
+    copy: float = 2.0  # a launch before or after the product
+    l2: float = 6.0e6  # bytes, of sums that are written and read again
 
 
-SHARED_SLOWS = 0.4  # of the time of copies, by which they slow products down
-CLUSTER_WAITS = 2.2  # times a copy's latency, where blocks wait for each other's stages
-LOOSE_STORES = 2.0  # times the bytes of c, where they are stored element by element
+SHARED_SLOWS = 0.38  # of the time of copies, by which they slow products down
+LOOSE_STORES = 1.5  # times the bytes of c, where warps store rows that begin anywhere
 
 
-def seconds(form: HalfChoice, problem: Problem, chip: Chip) -> float:
-    """An estimate of the product alone, cold L2, in seconds."""
+def seconds(form: HalfChoice, problem: Problem, chip: Chip, parts: int = 1) -> float:
+    """An estimate of the product in so many parts of k, cold L2, in seconds; without copies of factors."""
     m, n, k = problem.m, problem.n, problem.k
     warps, shared = form.kind == "warps", form.splits * form.together
-    units = up(m, form.rows * form.together) * up(n, form.columns)
+    units = up(m, form.rows * form.together) * up(n, form.columns) * parts
     room = min(chip.shared // (form.shared_bytes + 1024 + 16 * form.stages), chip.threads // form.threads)
     blocks = up(units, chip.clusters[shared - 1])  # that the busiest SM has
     beside = 1 if form.stays else min(blocks, max(room, 1))
-    steps = up(up(k, form.depth), form.splits) * form.depth / 64
-    steps_of_slice = up(up(k, form.depth), form.splits * form.slices) * form.depth / 64
+    steps = up(up(k, form.depth), form.splits * parts) * form.depth / 64
+    steps_of_slice = up(up(k, form.depth), form.splits * form.slices * parts) * form.depth / 64
     area = form.rows * form.columns
     products = area * 64 / (chip.products_of_warps if warps else chip.products) * steps * blocks
-    copies = (form.rows + form.columns / form.together) * 128 / chip.port * steps * blocks
-    latency = chip.latency_of_warps if warps else chip.latency * (CLUSTER_WAITS if form.together > 1 else 1)
+    straddle_a, straddle_b = (
+        chip.straddling if size % 64 else 1 for size in (m if problem.a_down else k, n if problem.b_down else k)
+    )
+    shared_a, shared_b = (1, form.together) if not form.turned else (form.together, 1)
+    bytes_of_step = 128 * (form.rows / shared_a * straddle_a + form.columns / shared_b * straddle_b)
+    copies = bytes_of_step / chip.port * steps * blocks
+    latency = chip.latency_of_warps if warps else chip.latency
     waiting = up(blocks, beside) * steps_of_slice * latency * 64 / (form.stages * form.depth)
     loop = max(products + SHARED_SLOWS * copies, copies, waiting)
     if warps:
         loop += _chunks(form, problem, chip) * steps_of_slice * blocks * form.threads / 128
-    reading = 2 * (m * k + k * n) / chip.dram
+    busy = min(units * shared, chip.clusters[shared - 1] * shared)
+    reading = 2 * (m * k + k * n) / min(chip.dram, chip.stream * busy)
     writing = 2 * m * n / chip.dram * (LOOSE_STORES if problem.c_loose else 1)
     rounds = 1 if form.stays else up(blocks, beside)
     time = chip.start + max(loop, reading) + chip.round * rounds + chip.staying * form.stays + writing
+    if parts > 1:
+        time += chip.copy + 8 * parts * m * n / chip.l2
     time += chip.meeting * (shared > 1) + chip.addition * (form.splits > 1) * area / 128**2
     return time * 1e-6
 
@@ -74,7 +84,7 @@ def seconds(form: HalfChoice, problem: Problem, chip: Chip) -> float:
 def _chunks(form: HalfChoice, problem: Problem, chip: Chip) -> float:
     """What a thread of `warps.cu` spends on copies of 64 of k."""
     members = 32 * form.warps[0] * form.warps[1]
-    each = [chip.chunk_of_registers if loose else chip.chunk for loose in (problem.a_loose, problem.b_loose)]
+    each = [chip.moved if loose else chip.chunk for loose in (problem.a_loose, problem.b_loose)]
     return (form.rows * each[0] + form.columns * each[1]) * 8 / members
 
 
@@ -85,22 +95,28 @@ def copying(problem: Problem, chip: Chip) -> float:
     return (launches * chip.copy + 4 * loose * problem.k / chip.dram) * 1e-6
 
 
-# Rung 14's splits of its widest tile, which the search does not have
-_SPLIT = tuple(HalfChoice("warpgroups", 128, 256, 64, 4, splits) for splits in (2, 3, 4, 5, 6, 8))
-FORMS = CHOICES + _SPLIT
+# Those that can leave sums of parts of k
+APART = tuple(
+    one for one in CHOICES
+    if (one.rows, one.splits, one.stays, one.turned) == (128, 1, False, False) and one.columns in (128, 256)
+    and one.kind == "warpgroups"
+)  # fmt: skip
+MOST_PARTS, LEAST_OF_A_PART = 16, 512  # of k
 
 
-def ranked(problem: Problem, chip: Chip) -> list[tuple[float, HalfChoice, bool]]:
-    """Every form that takes a problem, least seconds first: those, the form, whether loose factors are copied."""
-    found = [(seconds(form, problem, chip), form, False) for form in FORMS if takes(form, problem)]
+def ranked(problem: Problem, chip: Chip) -> list[tuple[float, Choice]]:
+    """Every choice for a problem, least seconds first."""
+    found = [(seconds(form, problem, chip), Choice(form)) for form in CHOICES if takes(form, problem)]
+    copies, tight = copying(problem, chip), problem.tight
     if problem.loose:
-        copies, tight = copying(problem, chip), problem.tight
-        found += [(copies + seconds(form, tight, chip), form, True) for form in FORMS if takes(form, tight)]
+        found += [(copies + seconds(form, tight, chip), Choice(form, True)) for form in CHOICES if takes(form, tight)]
+    for form in (form for form in APART if takes(form, tight)):
+        for parts in range(2, min(MOST_PARTS, problem.k // LEAST_OF_A_PART) + 1):
+            found.append((copies + seconds(form, tight, chip, parts), Choice(form, problem.loose, parts)))
     return sorted(found, key=lambda one: one[0])
 
 
 @cache
-def choose(problem: Problem, chip: Chip) -> tuple[HalfChoice, bool]:
-    """The form that should be fastest for a problem, and whether loose factors are copied for it."""
-    _, form, copies = ranked(problem, chip)[0]
-    return form, copies
+def choose(problem: Problem, chip: Chip) -> Choice:
+    """What should be fastest for a problem."""
+    return ranked(problem, chip)[0][1]

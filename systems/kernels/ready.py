@@ -49,6 +49,13 @@ def _driver() -> Any:
     return library
 
 
+@cache
+def _encode() -> Callable[[TensorMap, int], Any]:
+    from warplab.gpu.tensor_map_driver import encode  # needs the driver's bindings, which not everybody has
+
+    return encode
+
+
 class _Current:
     """The context of a GPU, current for a while."""
 
@@ -106,22 +113,20 @@ class _Ready:
             self._kept.append(memory)
             pointers[i] = ctypes.addressof(memory)
         self._kept.append(pointers)
-        self._cooperative = launch.cooperative
+        at = ctypes.addressof(pointers)
+        self._last = (at,) if launch.cooperative else (at, None)
+        self._launch = _driver().cuLaunchCooperativeKernel if launch.cooperative else _driver().cuLaunchKernel
         self._fixed = (function, *launch.grid, *launch.block, launch.shared_bytes)
-        self._pointers = ctypes.addressof(pointers)
 
     def _map(self, tensor: TensorMap, which: int) -> int:
-        from warplab.gpu.tensor_map_driver import encode
-
+        encode = _encode()
         room = (ctypes.c_uint8 * (_MAP_BYTES + _MAP_ALIGNMENT))()
         at = ctypes.addressof(room) + -ctypes.addressof(room) % _MAP_ALIGNMENT
         one, other = (encode(tensor, address).tobytes() for address in (_ELSEWHERE, 2 * _ELSEWHERE))
         ctypes.memmove(at, one, _MAP_BYTES)
         self._kept.append(room)
-        if one[8:] == other[8:] and [int.from_bytes(x[:8], "little") for x in (one, other)] == [
-            _ELSEWHERE,
-            2 * _ELSEWHERE,
-        ]:
+        words = [int.from_bytes(encoded[:8], "little") for encoded in (one, other)]
+        if one[8:] == other[8:] and words == [_ELSEWHERE, 2 * _ELSEWHERE]:
             self._written.append((ctypes.c_uint64.from_address(at), which, tensor.offset))
         else:
             self._encoded.append((at, which, tensor))
@@ -132,12 +137,8 @@ class _Ready:
         for memory, which, offset in self._written:
             memory.value = addresses[which] + offset
         for at, which, tensor in self._encoded:
-            from warplab.gpu.tensor_map_driver import encode
-
-            ctypes.memmove(at, encode(tensor, addresses[which] + tensor.offset).tobytes(), _MAP_BYTES)
-        if self._cooperative:
-            return int(_driver().cuLaunchCooperativeKernel(*self._fixed, stream, self._pointers))
-        return int(_driver().cuLaunchKernel(*self._fixed, stream, self._pointers, None))
+            ctypes.memmove(at, _encode()(tensor, addresses[which] + tensor.offset).tobytes(), _MAP_BYTES)
+        return self._launch(*self._fixed, stream, *self._last)
 
 
 class Prepared:
@@ -153,12 +154,12 @@ class Prepared:
                 _Ready(launch, _loaded(recipe.codes[launch.kernel], launch.shared_bytes, device), names)
                 for launch in recipe.launches
             ]
-        self._where = ctypes.byref(self._at)
+        self._where, self._device_at = ctypes.byref(self._at), _driver().cuCtxGetDevice
 
     def __call__(self, addresses: Sequence[int], stream: int) -> None:
         """Queue the launches on a stream. Raises KernelError with the driver's name for what went wrong."""
         with self._lock:  # arguments are written, then read by the launch
-            if _driver().cuCtxGetDevice(self._where) or self._at.value != self._device:
+            if self._device_at(self._where) or self._at.value != self._device:
                 with _current(self._device):
                     self._launch(addresses, stream)
             else:

@@ -5,7 +5,8 @@
 // blocks stay (STAYS), takes tile after tile. A cluster is CLUSTER blocks with tiles above each other, which share the
 // right factor, or SPLITS blocks with parts of k of one tile, which add up their sums through shared memory. TURNS: the
 // second consumer waits, so many steps before its end, for the first one, whose results leave meanwhile. LOOSE: rows of
-// c begin anywhere, and are stored element by element.
+// c begin anywhere, and warps store them instead of tensor copies. APART: the grid's z has parts of k, whose sums go to
+// matrices of float32, one behind the other, instead of c.
 typedef unsigned u32;
 typedef unsigned long long u64;
 typedef unsigned short half16;
@@ -24,6 +25,7 @@ struct alignas(64) Map { char bytes[128]; };  // a CUtensorMap
 #define PITCH (WIDE + (TURNED ? 4 : 8))  // floats from row to row of sums in shared memory: lanes use other banks
 #define OUT_BYTES (16 * 128)  // 16 rows of 64 columns, what a warp stores at once
 static_assert(!RIGHT_DOWN || TILE_N % 64 == 0, "columns that lie side by side come in parts of 64");
+static_assert(!APART || (!TURNED && !STAYS && SPLITS == 1), "parts of k are apart in these forms only");
 static_assert(TURNS == 0 || (TURNS < STAGES && CONSUMERS == 2), "consumers in turn need more stages than steps waited");
 
 __device__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
@@ -111,6 +113,27 @@ __device__ void put(half16* c, u64 pitch, int y, int x, int m, int n, u32 two, i
     if (y < m && x < n) c[y * pitch + x] = half16(two >> 16 * i);
 }
 
+// By a warp: rows of 64 swizzled elements, from row `first` on, to row y and column x of c, as far as they are in it.
+// Words of two where c has them, which in every other row of an odd pitch are of neighbouring words.
+__device__ void put_rows(half16* c, u64 pitch, int y, int x, int m, int n, const char* from, int first, int count)
+{
+    const int lane = threadIdx.x % 32, left = n - x;
+    #pragma unroll 4
+    for (int r = first; r < first + count; ++r) {
+        u32 two = *(const u32*)(from + r * 128 + ((lane / 4 ^ r % 8) << 4) + lane % 4 * 4);
+        u32 next = __shfl_down_sync(~0u, two, 1);
+        half16* to = c + (y + r - first) * pitch + x;
+        int e = 2 * lane;
+        if (y + r - first >= m) continue;
+        if ((u64)to & 2) {
+            if (lane == 0 && left > 0) to[0] = half16(two);
+            two = two >> 16 | next << 16, ++e;
+        }
+        if (e + 1 < left && e < 63) *(u32*)(to + e) = two;
+        else if (e < left) to[e] = half16(two);
+    }
+}
+
 // Where a tile is. Blocks that stay go down the columns of GROUP rows of tiles, then back through the next GROUP rows,
 // which meets b again in the L2. For others the grid says it: a division would keep the first copy waiting.
 __device__ void place(u32 tile, u32 rows, u32 columns, int& row, int& column)
@@ -148,9 +171,9 @@ product(half16* c, u64 pitch, int m, int n, int k, const __grid_constant__ Map m
 #else
     constexpr int first = 0, next = 1, tiles = 1;  // one, which the grid says
 #endif
-    u32 above = rank % CLUSTER, part_of_k = rank / CLUSTER;
-    int all_steps = (k + TILE_K - 1) / TILE_K, start = part_of_k * all_steps / SPLITS;
-    int steps = (part_of_k + 1) * all_steps / SPLITS - start;
+    u32 above = rank % CLUSTER, part_of_k = APART ? blockIdx.z : rank / CLUSTER;
+    const int all_steps = (k + TILE_K - 1) / TILE_K, parts = APART ? gridDim.z : SPLITS;
+    int start = part_of_k * all_steps / parts, steps = (part_of_k + 1) * all_steps / parts - start;
     u32 stage = 0, phase = 0;
     bool again = false;  // whether the stage has been used before
     auto advance = [&] {
@@ -194,7 +217,7 @@ product(half16* c, u64 pitch, int m, int n, int k, const __grid_constant__ Map m
         place(first, rows, columns, row, column);
         #pragma unroll 1
         while (in_flight < min(steps, EARLY)) bring(row, column, in_flight++);
-        if (SPLITS == 1 && !LOOSE) asm volatile("prefetch.tensormap [%0];" :: "l"(&map_c) : "memory");
+        if (SPLITS == 1 && !LOOSE && !APART) asm volatile("prefetch.tensormap [%0];" :: "l"(&map_c) : "memory");
     } else if (threadIdx.x == 0) {
         #pragma unroll
         for (int s = 0; s < STAGES; ++s) {
@@ -251,13 +274,12 @@ product(half16* c, u64 pitch, int m, int n, int k, const __grid_constant__ Map m
             if (TURNS && warp < 4) asm volatile("bar.arrive 1, 256;" ::: "memory");
             wait_products<0>();
             if (lane < CLUSTER) arrive_at(empty + 8 * before, lane);
-#if SPLITS == 1 && LOOSE
+#if APART
+            float* to = (float*)c + blockIdx.z * (m * pitch);
             #pragma unroll
-            for (int j = 0; j < SUMS / 2; ++j) {  // two of a line of the left factor, neighbours in the right one
-                int l = row + 16 * warp + lane / 4 + j % 2 * 8, r = column + j / 2 * 8 + lane % 4 * 2;
-                u32 two = pack(d[2 * j], d[2 * j + 1]);
-                #pragma unroll
-                for (int i = 0; i < 2; ++i) put(c, pitch, TURNED ? r + i : l, TURNED ? l : r + i, m, n, two, i);
+            for (int j = 0; j < SUMS / 2; ++j) {
+                int y = row + 16 * warp + lane / 4 + j % 2 * 8, x = column + j / 2 * 8 + lane % 4 * 2;
+                if (y < m && x < n) *(float2*)(to + y * pitch + x) = make_float2(d[2 * j], d[2 * j + 1]);
             }
 #elif SPLITS == 1 && TURNED
             bool first_lane = threadIdx.x % 128 == 0;
@@ -278,7 +300,10 @@ product(half16* c, u64 pitch, int m, int n, int k, const __grid_constant__ Map m
             }
             asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
             asm volatile("bar.sync %0, 128;" :: "r"(3 + warp / 4) : "memory");
-            if (first_lane) store(map_c, out, row + warp / 4 * 64, column);
+            if (LOOSE)
+                put_rows(c, pitch, column + warp % 4 * (TILE_N / 4), row + warp / 4 * 64, m, n,
+                         memory + (out - shared_address(memory)), warp % 4 * (TILE_N / 4), TILE_N / 4);
+            else if (first_lane) store(map_c, out, row + warp / 4 * 64, column);
 #elif SPLITS == 1
             #pragma unroll
             for (int part = 0; part < PARTS; ++part) {
@@ -293,7 +318,10 @@ product(half16* c, u64 pitch, int m, int n, int k, const __grid_constant__ Map m
                 }
                 asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
                 __syncwarp();
-                if (lane == 0) store(map_c, out + piece, column + 64 * part, row + 16 * warp);
+                if (LOOSE)
+                    put_rows(c, pitch, row + 16 * warp, column + 64 * part, m, n,
+                             memory + (out + piece - shared_address(memory)), 0, 16);
+                else if (lane == 0) store(map_c, out + piece, column + 64 * part, row + 16 * warp);
                 piece ^= OUT_BYTES;
             }
 #else

@@ -2,12 +2,18 @@
 // DOWN x ACROSS warps, which share the tile; SLICES slices of a block, and SPLITS blocks, a cluster, share the steps of k
 // and add up their sums through shared memory. Each slice has a ring of STAGES stages of DEPTH steps of k and waits for
 // no other. A factor has k side by side in memory, or its rows (A_DOWN), or its columns (B_DOWN). cp.async fills the
-// ring; where lines begin anywhere (A_LOOSE, B_LOOSE) registers do, with the elements between two 16-byte boundaries.
+// ring. Where lines begin anywhere (A_LOOSE, B_LOOSE) it brings whole 16 bytes of them, and the slice moves a stage to
+// where ldmatrix reads it. LOOSE: rows of c begin anywhere.
 constexpr int WARPS = DOWN * ACROSS, MEMBERS = 32 * WARPS, THREADS = MEMBERS * SLICES;  // of a slice; of the block
 constexpr int HIGH = ROWS / DOWN, WIDE = COLUMNS / ACROSS;                              // what a warp computes
-constexpr u32 A_BYTES = 2 * ROWS * DEPTH, STAGE_BYTES = A_BYTES + 2 * DEPTH * COLUMNS;
+constexpr int WIDE_A = A_DOWN ? ROWS : DEPTH, WIDE_B = B_DOWN ? COLUMNS : DEPTH;  // elements of a line of a stage
+constexpr u32 TILE_A = 2 * ROWS * DEPTH, TILE_B = 2 * DEPTH * COLUMNS;            // bytes
+// In a stage, with 16 bytes more to a line that begins anywhere.
+constexpr u32 A_BYTES = TILE_A + A_LOOSE * (TILE_A / WIDE_A * 8), B_BYTES = TILE_B + B_LOOSE * (TILE_B / WIDE_B * 8);
+constexpr u32 STAGE_BYTES = A_BYTES + B_BYTES, MOVED_BYTES = A_LOOSE * TILE_A + B_LOOSE * TILE_B;
 constexpr int PITCH = COLUMNS + 8;  // floats from row to row of sums in shared memory
-constexpr u32 RING_BYTES = STAGES * STAGE_BYTES, SUMS_BYTES = SLICES * SPLITS == 1 ? 0 : 4 * ROWS * PITCH;
+constexpr bool STAGED = SLICES * SPLITS > 1 || LOOSE;  // sums go through shared memory
+constexpr u32 RING_BYTES = STAGES * STAGE_BYTES + MOVED_BYTES, SUMS_BYTES = STAGED ? 4 * ROWS * PITCH : 0;
 static_assert(ROWS % SPLITS == 0 && ROWS * DEPTH / 8 % MEMBERS == 0 && DEPTH * COLUMNS / 8 % MEMBERS == 0, "a rest");
 constexpr u32 SLICE_BYTES = RING_BYTES > SUMS_BYTES ? RING_BYTES : SUMS_BYTES;  // the sums take the ring's place
 
@@ -21,6 +27,42 @@ __device__ void copy16(u32 to, const half16* from, int elements)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(2 * elements) : "memory");
 }
+// A stage of a factor: TALL lines of LONG elements from element x of line y on, of `lines` lines of `across` elements.
+template <int TALL, int LONG> struct Part {
+    static constexpr int TALL_ = TALL, LONG_ = LONG;
+    const Lines& of;
+    int y, x, lines, across;
+
+    __device__ const half16* line(int i) const { return of.from + (y + i) * of.pitch + x; }
+    // The whole 16 bytes that have something of each line, one line behind the other.
+    __device__ void fetch(unsigned char* to, int t) const
+    {
+        constexpr int CHUNKS = LONG / 8 + 1;
+        for (int i = t; i < TALL * CHUNKS; i += MEMBERS) {
+            const int l = i / CHUNKS, q = i % CHUNKS, some = y + l < lines ? min(LONG, across - x) : 0;
+            const half16 *from = some > 0 ? line(l) : of.from, *low = (const half16*)(((u64)from & ~15ull) + 16 * q);
+            const bool there = some > 0 && low < from + some;
+            if (there && low < of.from) {
+                for (int e = 0; e < 8; ++e)
+                    ((half16*)(to + 16 * i))[e] = low + e >= of.from && low + e < of.end ? low[e] : half16(0);
+            } else {
+                copy16((u32)__cvta_generic_to_shared(to + 16 * i), there ? low : of.from,
+                       there ? (int)min(8ll, (long long)(of.end - low)) : 0);
+            }
+        }
+    }
+    // From there to where ldmatrix reads it, with zeros for what is outside.
+    __device__ void move(const unsigned char* from, unsigned char* to, int t) const
+    {
+#pragma unroll
+        for (int i = 0; i < TALL * LONG / 8 / MEMBERS; ++i) {
+            const int l = (t + i * MEMBERS) / (LONG / 8), q = (t + i * MEMBERS) % (LONG / 8);
+            const int some = y + l < lines ? max(0, min(8, across - x - 8 * q)) : 0;
+            const uint4* low = (const uint4*)from + l * (LONG / 8 + 1) + q;
+            *(uint4*)(to + piece<2 * LONG>(l, q)) = shifted(low[0], low[1], (u32)(u64)line(l) & 15, some);
+        }
+    }
+};
 __device__ void load4(u32 (&d)[4], u32 at)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -82,67 +124,50 @@ product(half16* __restrict__ c, u64 pitch, int m, int n, int k, const half16* a_
     arrive_blocks();  // a peer gives its sums to a block that runs
 #endif
 
-    constexpr int CHUNKS_A = ROWS * DEPTH / 8 / MEMBERS, CHUNKS_B = DEPTH * COLUMNS / 8 / MEMBERS;
-    constexpr int WIDE_A = A_DOWN ? ROWS : DEPTH, WIDE_B = B_DOWN ? COLUMNS : DEPTH;  // elements of a line of a stage
-    // Chunk i of this thread: where it lies in a stage, where in the factor, and how many of its elements there are.
-    struct Chunk { u32 at; const half16* from; int elements; };
-    auto chunk_a = [&](int step, int i) {
-        const int line = (t + i * MEMBERS) / (WIDE_A / 8), q = (t + i * MEMBERS) % (WIDE_A / 8);
-        const int p0 = (start + step) * DEPTH, y = A_DOWN ? p0 + line : row0 + line, x = (A_DOWN ? row0 : p0) + 8 * q;
-        const int elements = y < (A_DOWN ? k : m) ? max(0, min(8, (A_DOWN ? m : k) - x)) : 0;
-        return Chunk{piece<2 * WIDE_A>(line, q), elements ? a.from + y * a.pitch + x : a.from, elements};
+    auto part_of_a = [&](int step) {
+        const int p = (start + step) * DEPTH;
+        return Part<(A_DOWN ? DEPTH : ROWS), WIDE_A>{a, A_DOWN ? p : row0, A_DOWN ? row0 : p, A_DOWN ? k : m,
+                                                     A_DOWN ? m : k};
     };
-    auto chunk_b = [&](int step, int i) {
-        const int line = (t + i * MEMBERS) / (WIDE_B / 8), q = (t + i * MEMBERS) % (WIDE_B / 8);
-        const int p0 = (start + step) * DEPTH, y = B_DOWN ? p0 + line : column0 + line;
-        const int x = (B_DOWN ? column0 : p0) + 8 * q;
-        const int elements = y < (B_DOWN ? k : n) ? max(0, min(8, (B_DOWN ? n : k) - x)) : 0;
-        return Chunk{A_BYTES + piece<2 * WIDE_B>(line, q), elements ? b.from + y * b.pitch + x : b.from, elements};
+    auto part_of_b = [&](int step) {
+        const int p = (start + step) * DEPTH;
+        return Part<(B_DOWN ? DEPTH : COLUMNS), WIDE_B>{b, B_DOWN ? p : column0, B_DOWN ? column0 : p, B_DOWN ? k : n,
+                                                        B_DOWN ? n : k};
     };
-    uint4 waiting[(A_LOOSE ? CHUNKS_A : 0) + (B_LOOSE ? CHUNKS_B : 0) + 1];  // what registers bring
-    auto request = [&](int step) {
-        if (A_LOOSE)
+    auto copy = [&](auto part, u32 to) {  // of lines that begin at multiples of 16 bytes
+        using Of = decltype(part);
 #pragma unroll
-            for (int i = 0; i < CHUNKS_A; ++i) {
-                const Chunk one = chunk_a(step, i);
-                waiting[i] = read_loose(one.from, a, one.elements);
-            }
-        if (B_LOOSE)
-#pragma unroll
-            for (int i = 0; i < CHUNKS_B; ++i) {
-                const Chunk one = chunk_b(step, i);
-                waiting[(A_LOOSE ? CHUNKS_A : 0) + i] = read_loose(one.from, b, one.elements);
-            }
+        for (int i = 0; i < Of::TALL_ * Of::LONG_ / 8 / MEMBERS; ++i) {
+            const int l = (t + i * MEMBERS) / (Of::LONG_ / 8), q = (t + i * MEMBERS) % (Of::LONG_ / 8);
+            const int some = part.y + l < part.lines ? max(0, min(8, part.across - part.x - 8 * q)) : 0;
+            copy16(to + piece<2 * Of::LONG_>(l, q), some ? part.line(l) + 8 * q : part.of.from, some);
+        }
     };
     auto fetch = [&](int step) {
         const u32 stage = step % STAGES * STAGE_BYTES;
-#pragma unroll
-        for (int i = 0; i < CHUNKS_A; ++i) {
-            const Chunk one = chunk_a(step, i);
-            if (A_LOOSE) *(uint4*)(ring + stage + one.at) = waiting[i];
-            else copy16(base + stage + one.at, one.from, one.elements);
-        }
-#pragma unroll
-        for (int i = 0; i < CHUNKS_B; ++i) {
-            const Chunk one = chunk_b(step, i);
-            if (B_LOOSE) *(uint4*)(ring + stage + one.at) = waiting[(A_LOOSE ? CHUNKS_A : 0) + i];
-            else copy16(base + stage + one.at, one.from, one.elements);
-        }
+        if (A_LOOSE) part_of_a(step).fetch(ring + stage, t);
+        else copy(part_of_a(step), base + stage);
+        if (B_LOOSE) part_of_b(step).fetch(ring + stage + A_BYTES, t);
+        else copy(part_of_b(step), base + stage + A_BYTES);
     };
     auto commit = [] { asm volatile("cp.async.commit_group;" ::: "memory"); };
 
     float sums[HIGH / 16][WIDE / 8][4] = {};
 #pragma unroll 1  // code that is not in the instruction cache yet takes longer than a jump
     for (int step = 0; step < STAGES; ++step) {
-        if (step < steps) request(step), fetch(step);
+        if (step < steps) fetch(step);
         commit();  // an empty group keeps the count of the wait right
     }
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
         asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 1) : "memory");
         sync_slice(slice);  // everybody's copies of this stage have come
-        if (step + STAGES < steps) request(step + STAGES);
-        const u32 at_a = base + step % STAGES * STAGE_BYTES, at_b = at_a + A_BYTES;
+        const u32 stage = step % STAGES * STAGE_BYTES, moved = STAGES * STAGE_BYTES;
+        if (A_LOOSE) part_of_a(step).move(ring + stage, ring + moved, t);
+        if (B_LOOSE) part_of_b(step).move(ring + stage + A_BYTES, ring + moved + A_LOOSE * TILE_A, t);
+        if (A_LOOSE || B_LOOSE) sync_slice(slice);
+        const u32 at_a = base + (A_LOOSE ? moved : stage);
+        const u32 at_b = base + (B_LOOSE ? moved + A_LOOSE * TILE_A : stage + A_BYTES);
 #pragma unroll
         for (int p = 0; p < DEPTH / 16; ++p) {
             u32 part_a[HIGH / 16][4], part_b[WIDE / 16][4];
@@ -177,7 +202,7 @@ product(half16* __restrict__ c, u64 pitch, int m, int n, int k, const half16* a_
         if (y < m && x < n) c[y * pitch + x] = half16(two);
         if (y < m && x + 1 < n) c[y * pitch + x + 1] = half16(two >> 16);
     };
-#if SLICES * SPLITS == 1
+#if SLICES * SPLITS == 1 && !LOOSE
 #pragma unroll
     for (int i = 0; i < HIGH / 16; ++i)
 #pragma unroll
@@ -187,7 +212,7 @@ product(half16* __restrict__ c, u64 pitch, int m, int n, int k, const half16* a_
                 const int row = row0 + row_of_warp + 16 * i + 8 * h + lane / 4;
                 const int column = column0 + column_of_warp + 8 * j + 2 * (lane % 4);
                 const u32 two = pack(sums[i][j][2 * h], sums[i][j][2 * h + 1]);
-                if (!LOOSE && row < m && column + 2 <= n) *(u32*)(c + row * pitch + column) = two;
+                if (row < m && column + 2 <= n) *(u32*)(c + row * pitch + column) = two;
                 else put_each(row, column, two);
             }
 #else
@@ -215,6 +240,15 @@ product(half16* __restrict__ c, u64 pitch, int m, int n, int k, const half16* a_
     unsigned char* const inbox = memory + SLICES * SLICE_BYTES;
     wait_blocks();
 #endif
+#if SPLITS == 1 && LOOSE
+    for (int i = threadIdx.x; i < ROWS * COLUMNS; i += THREADS) {  // neighbours by neighbouring lanes
+        const int y = i / COLUMNS, x = i % COLUMNS;
+        float sum = *(const float*)(memory + (y * PITCH + x) * 4);
+#pragma unroll
+        for (int s = 1; s < SLICES; ++s) sum += *(const float*)(memory + s * SLICE_BYTES + (y * PITCH + x) * 4);
+        if (row0 + y < m && column0 + x < n) c[(row0 + y) * pitch + column0 + x] = half16(pack(sum, 0));
+    }
+#else
     for (int i = threadIdx.x; i < ROWS * COLUMNS / 4; i += THREADS) {
         const int y = i / (COLUMNS / 4), x = i % (COLUMNS / 4) * 4;
         float4 sum = *(const float4*)(memory + (y * PITCH + x) * 4);
@@ -226,6 +260,7 @@ product(half16* __restrict__ c, u64 pitch, int m, int n, int k, const half16* a_
         give_peer((u32)__cvta_generic_to_shared(inbox) + ((rank * OWN + y % OWN) * COLUMNS + x) * 4, y / OWN, sum);
 #endif
     }
+#endif
 #if SPLITS > 1
     arrive_blocks(), wait_blocks();
     for (int i = threadIdx.x; i < OWN * COLUMNS / 4; i += THREADS) {

@@ -14,8 +14,8 @@ from systems.kernels.arrays import Described
 from systems.kernels.errors import KernelError
 from systems.kernels.half_matmul import product
 from systems.kernels.half_recipes import Choice, Problem, takes
-from systems.kernels.model import FORMS, Chip, choose, seconds
-from systems.search.half_product import named
+from systems.kernels.model import Chip, choose, seconds
+from systems.search.half_product import CHOICES, named
 from tests.systems.kernels import emulated
 
 FEW = Chip(sms=2, clusters=(2, 1, 1, 1, 1, 1, 1, 1))  # so few that blocks which stay make several tiles
@@ -32,9 +32,9 @@ def matrix(rows: int, columns: int, turned: bool = False, offset: int = 0, more:
     return view.T if turned else view
 
 
-def forced(form: str, copies: bool = False) -> Chooser:
+def forced(form: str, copies: bool = False, parts: int = 1) -> Chooser:
     """A chooser that always takes one form."""
-    return lambda problem, chip: (named(form), copies)
+    return lambda problem, chip: Choice(named(form), copies, parts)
 
 
 def check(a: np.ndarray, b: np.ndarray, c: np.ndarray, chip: Chip = FEW, chooser: Chooser = choose) -> list[str]:
@@ -110,6 +110,16 @@ def test_consumers_that_finish_in_turn() -> None:
 
 
 @pytest.mark.processes
+@pytest.mark.parametrize("form", ["warpgroups_128_64_64_4_1_1", "warpgroups_64_128_64_4_1_2"])
+def test_parts_of_k_are_added(form: str) -> None:
+    """Into a c with rows, with columns, with neither; of factors that are copied first."""
+    for c in (matrix(140, 136), matrix(140, 139, turned=True, offset=1), matrix(140, 280)[:, ::2]):
+        a, b = matrix(140, 330), matrix(330, c.shape[1], seed=1)
+        launches = check(a, b, c, FEW, forced(form, True, 3))
+        assert launches[-2:] == ["product", "add_parts"]
+
+
+@pytest.mark.processes
 def test_bfloat16() -> None:
     """Whole numbers that bfloat16 has exactly, in both kernels."""
     for form in ("warps_32_32_64_3_1_1", "warpgroups_64_64_64_4_1_1"):
@@ -173,8 +183,8 @@ def test_some_form_takes_every_problem() -> None:
     for size, flags in itertools.product((1, 9, 5_000_000), itertools.product((False, True), repeat=5)):
         for shape in ((size, 1, 3), (1, size, 3), (3, 1, size)):
             problem = Problem(*shape, *flags)
-            form, copies = choose(problem, Chip())
-            assert takes(form, problem.tight if copies else problem)
+            choice = choose(problem, Chip())
+            assert takes(choice.form, problem.tight if choice.copies else problem)
 
 
 def test_the_model_chooses_well_among_recorded_times() -> None:
@@ -183,7 +193,19 @@ def test_the_model_chooses_well_among_recorded_times() -> None:
     times = {tuple(r["shape"]): r["tried"] for r in records if r["metric"] == "search"}
     worse = []
     for shape, tried in times.items():
-        problem, forms = Problem(*shape), [form for form in FORMS if form.name in tried]
+        problem, forms = Problem(*shape), [form for form in CHOICES if form.name in tried]
         taken = min((form for form in forms if takes(form, problem)), key=lambda form: seconds(form, problem, Chip()))
         worse.append(tried[taken.name] / min(tried.values()))
     assert len(worse) > 60 and np.exp(np.mean(np.log(worse))) < 1.07
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("n", [77, 78])
+@pytest.mark.parametrize(
+    "form", ["warpgroups_64_64_64_4_1_1", "warpgroups_128_64_64_4_1_1_stays", "warpgroups_40_64_64_4_1_1_turned_stays"]
+)
+def test_rows_of_c_that_begin_anywhere(form: str, n: int) -> None:
+    """Odd and even pitches, whole tiles and edges, several tiles a block."""
+    a, b = matrix(203, 72), matrix(72, n, seed=1, more=-n % 8)
+    for offset in (0, 1):
+        assert check(a, b, matrix(203, n, offset=offset), FEW, forced(form)) == ["product"]
