@@ -3,6 +3,7 @@
 squares   2048, 4096, 8192 and 16384 cubed
 shapes    the shapes of benchmarks.bench_gemm, and of benchmarks.fp8 for 64 and 4096 rows
 drawn     200 shapes: sizes evenly by their logarithm, half no multiples of 8, transposed operands
+groups    FP8 products of groups by each choice of tiles
 calls     how long a first call takes, and a later one of the host's time
 
 Run as `python -m benchmarks.products` on a Hopper GPU with PyTorch, or name the parts. All kernels are compiled first,
@@ -16,7 +17,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -30,8 +31,10 @@ from benchmarks.bench_gemm import ODD
 from benchmarks.bench_gemm import drawn as drawn_of_ladder
 from benchmarks.fp8 import WEIGHTS
 from benchmarks.gemm.contest import Library, check
-from systems.kernels.arrays import Described
+from systems.kernels import grouped
+from systems.kernels.arrays import Described, described, library_of
 from systems.kernels.compiled import image_of
+from systems.kernels.fp8 import Choice as TileChoice
 from systems.kernels.half_matmul import chip_of, chosen, product
 from systems.kernels.half_recipes import Choice, Problem
 from systems.kernels.model import Chip, choose, ranked
@@ -44,6 +47,17 @@ ALTERNATIVES = 1  # forms beside the chosen one
 LARGE = 1024  # rows, columns and k from which the ladder's last forms run too
 OF_THE_LADDER = ("warpgroups_128_256_64_4_1_2_stays", "warpgroups_128_128_64_6_1_2_stays")
 SECONDS, PRECISION = 0.06, 0.01  # of turns for one shape
+EXPERTS = 32
+OF_GROUPS = tuple(
+    TileChoice(rows, columns, 1, 1, style)
+    for rows, columns, style in (
+        (128, 256, "half"),
+        (128, 192, "one"),
+        (128, 128, "two"),
+        (64, 128, "two"),
+        (64, 192, "one"),
+    )
+)
 CALLS, QUEUED = 2000, 200  # calls that the host's time is taken of; so many at a time, which the queue has room for
 
 
@@ -100,12 +114,12 @@ PARTS: dict[str, Callable[[], list[Case]]] = {"squares": squares, "drawn": drawn
 class Ours:
     """A recipe as a candidate of turns."""
 
-    def __init__(self, recipe: Recipe, stream: Any, arrays: Sequence[Any]) -> None:
+    def __init__(self, recipe: Recipe, stream: Any, arrays: Mapping[str, Any]) -> None:
         import torch
 
-        self._prepared, self.launches = Prepared(recipe, 0, ("a", "b", "c")), len(recipe.launches)
+        self._prepared, self.launches = Prepared(recipe, 0, tuple(arrays)), len(recipe.launches)
         self._kept = [
-            *arrays,
+            *arrays.values(),
             *(torch.empty(size, dtype=torch.uint8, device="cuda") for size in self._prepared.scratch),
         ]
         self._addresses, self._stream = [array.data_ptr() for array in self._kept], int(stream.handle)
@@ -187,7 +201,7 @@ def measured(case: Case, recipes: Sequence[Recipe], stream: Any) -> dict[str, An
     for recipe in recipes:
         c = torch.full((case.m, case.n), float("nan"), device="cuda", dtype=torch.float16)
         torch.cuda.synchronize()
-        ours = Ours(recipe, stream, (a, b, c))
+        ours = Ours(recipe, stream, {"a": a, "b": b, "c": c})
         ours.launch()
         torch.cuda.synchronize()
         try:
@@ -199,6 +213,32 @@ def measured(case: Case, recipes: Sequence[Recipe], stream: Any) -> dict[str, An
     result = time_in_turns(candidates, stream, budget_seconds=SECONDS, precision=PRECISION)
     took = {name: result.time(name).value * 1e3 for name in candidates}
     return {"case": case.name, "chosen": recipes[0].chosen, "us": took, "wrong": wrong}
+
+
+def groups(stream: Any, say: Callable[[str], None]) -> None:
+    """FP8 products of groups in room for more rows, by each choice of tiles: microseconds."""
+    import torch
+
+    from warplab.gpu.stopwatch import time_in_turns
+
+    most = 256
+    for rows, n, k in ((20, 6144, 7168), (192, 6144, 7168), (192, 7168, 2048)):
+        sizes = (most * EXPERTS, k), (EXPERTS * n, k)
+        x, w = (torch.randn(size, device="cuda").to(torch.float8_e4m3fn) for size in sizes)
+        arrays = {"x": x, "w": w.view(EXPERTS, n, k), "x_scale": torch.ones(k // 128, most * EXPERTS, device="cuda")}
+        arrays["w_scale"] = torch.ones(EXPERTS, n // 128, k // 128, device="cuda")
+        arrays["first"] = torch.arange(EXPERTS, device="cuda", dtype=torch.int32) * most
+        arrays["count"] = torch.full((EXPERTS,), rows, device="cuda", dtype=torch.int32)
+        arrays["out"] = torch.empty(most * EXPERTS, n, device="cuda", dtype=torch.float16)
+        library = library_of("x", x)
+        of = {name: described(name, library.describe(array)) for name, array in arrays.items()}
+        made = [grouped.by(choice, most, of["x"], of["w"], of["x_scale"]) for choice in OF_GROUPS]
+        compile_all(made)
+        candidates = {recipe.chosen: Ours(recipe, stream, arrays) for recipe in made}
+        torch.cuda.synchronize()
+        result = time_in_turns(candidates, stream, budget_seconds=SECONDS, precision=PRECISION)
+        took = "  ".join(f"{name} {result.time(name).value * 1e3:.1f}" for name in candidates)
+        say(f"{EXPERTS} groups of {rows} rows, n = {n}, k = {k}: {took}")
 
 
 def calls(say: Callable[[str], None]) -> None:
@@ -230,8 +270,9 @@ def calls(say: Callable[[str], None]) -> None:
 
 def main(arguments: list[str]) -> int:
     """Measure the parts named, or all. Exit code 2 for an unknown part, 3 without a GPU."""
-    if unknown := set(arguments) - {*PARTS, "calls"}:
-        print(f"There is no part named {unknown.pop()}: parts are {', '.join([*PARTS, 'calls'])}.", file=sys.stderr)
+    all_parts = ["calls", *PARTS, "groups"]
+    if unknown := set(arguments) - {*all_parts}:
+        print(f"There is no part named {unknown.pop()}: parts are {', '.join(all_parts)}.", file=sys.stderr)
         return 2
     try:
         import torch
@@ -246,9 +287,12 @@ def main(arguments: list[str]) -> int:
     def say(text: str) -> None:
         print(f"{time.monotonic() - began:6.1f} s  {text}", flush=True)
 
-    parts = arguments or ["calls", *PARTS]
+    parts = arguments or all_parts
     if "calls" in parts:
         calls(say)
+    if "groups" in parts:
+        with executor.on_stream() as stream:
+            groups(stream, say)
     folder = Path(os.environ.get("OUT") or "build")
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "products.jsonl"

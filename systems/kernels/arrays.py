@@ -80,7 +80,7 @@ class _Torch:
         import torch
 
         self._torch, self._empty, self._is_recording = torch, torch.empty, torch.is_grad_enabled
-        self._current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # a build without CUDA has none
+        self._current_stream: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # none without CUDA
 
     def address(self, array: Any) -> int:
         return array.data_ptr()
