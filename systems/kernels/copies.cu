@@ -1,15 +1,22 @@
 // Copies of matrices of 16-bit elements whose strides the tensor memory accelerator does not take. It follows loose.cuh.
 
-// Lines of `across` elements from any address into lines that begin at multiples of 16 bytes: eight elements a thread.
+// Lines of `across` elements from any address into lines that begin at multiples of 16 bytes, of one matrix or, by the
+// grid's y, of two: eight elements a thread at a time.
 extern "C" __global__ void align_lines(const half16* from, u64 extent, u64 from_pitch, half16* to, u64 to_pitch, int lines,
-                                       int across)
+                                       int across, const half16* other_from, u64 other_extent, u64 other_from_pitch,
+                                       half16* other_to, u64 other_to_pitch, int other_lines, int other_across)
 {
+    if (blockIdx.y) {
+        from = other_from, extent = other_extent, from_pitch = other_from_pitch;
+        to = other_to, to_pitch = other_to_pitch, lines = other_lines, across = other_across;
+    }
     const Lines of = {from, from + extent, from_pitch};
-    const int x = (blockIdx.x * blockDim.x + threadIdx.x) * 8;
-    if (x >= across) return;
-    for (int y = blockIdx.y; y < lines; y += gridDim.y) {
-        const uint4 eight = read_loose(from + y * from_pitch + x, of, min(8, across - x));
-        *(uint4*)(to + y * to_pitch + x) = eight;
+    const u32 chunks = (across + 7) / 8;
+    const u64 all = (u64)lines * chunks;
+    for (u64 i = blockIdx.x * blockDim.x + threadIdx.x; i < all; i += (u64)gridDim.x * blockDim.x) {
+        const u64 y = all >> 32 ? i / chunks : (u32)i / chunks;  // a division of 64 bits takes long
+        const int x = (i - y * chunks) * 8;
+        *(uint4*)(to + y * to_pitch + x) = read_loose(from + y * from_pitch + x, of, min(8, across - x));
     }
 }
 

@@ -10,9 +10,9 @@ is first copied to lines that begin at multiples of 16 bytes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from systems.kernels.matrices import UNIT, Matrix, packed, up
+from systems.kernels.matrices import LINE, UNIT, Matrix, packed, up
 from systems.kernels.recipes import Code, Recipe
 from systems.search.half_product import HalfChoice
 from warplab.plan.model import Argument, Launch, Pointer, TensorMap, Value
@@ -21,7 +21,7 @@ TILE_K = 64  # of wgmma's kernels: a line of 128 bytes
 TURNS = 3  # steps before its end from which the second consumer waits for the first
 MOST_SHARED = 227 * 1024  # bytes that a block of Hopper may have
 MOST_INDEX = 2**31 - 2**12  # of a row or column: positions are 32-bit numbers, and tiles go beyond the last one
-_COPY_BLOCKS = 4096
+_COPY_THREADS, _COPY_BLOCKS = 256, 4096
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class Problem:
     b_loose: bool = False
     c_loose: bool = False
     bfloat16: bool = False
+    a_straddles: bool = False  # lines that do not begin at multiples of 128 bytes
+    b_straddles: bool = False
 
     @property
     def loose(self) -> bool:
@@ -50,7 +52,11 @@ class Problem:
     @property
     def tight(self) -> Problem:
         """The same with factors that were copied."""
-        return replace(self, a_loose=False, b_loose=False)
+        straddle = {
+            "a_straddles": self.a_straddles and not self.a_loose,
+            "b_straddles": self.b_straddles and not self.b_loose,
+        }
+        return replace(self, a_loose=False, b_loose=False, **straddle)
 
 
 @dataclass(frozen=True)
@@ -102,50 +108,72 @@ def recipe(a: Matrix, b: Matrix, c: Matrix, bfloat16: bool, choose: Callable[[Pr
     """How to make c = a b of matrices with whatever strides, none of them empty, on a GPU of so many SMs."""
     if not c.has_lines and c.turned.has_lines:
         a, b, c = b.turned, a.turned, c.turned
-    codes: dict[str, Code] = {}
-    launches: list[Launch] = []
-    scratch: dict[str, int] = {}
-
-    def own(matrix: Matrix, name: str) -> Matrix:
-        made = packed(name, matrix.rows, matrix.columns)
-        scratch[name] = 2 * made.rows * made.pitch
-        return made
-
-    def copied(matrix: Matrix, name: str) -> Matrix:
-        made = own(matrix, name)
-        launches.append(_copy(matrix, made, codes))
-        return made
-
+    made = _Making()
     if not (a.has_lines or a.turned.has_lines):
-        a = copied(a, "scratch_a")
+        a = made.copied(a, "scratch_a")
     if not (b.has_lines or b.turned.has_lines):
-        b = copied(b, "scratch_b")
-    lines_a, lines_b = _lines(a), _lines(b.turned)
+        b = made.copied(b, "scratch_b")
+    (lines_a, a_down), (lines_b, b_down) = _lines(a), _lines(b.turned)
+    c_loose = not _stored_whole(c) if c.has_lines else c.columns % UNIT > 0
     problem = Problem(
-        a.rows, b.columns, a.columns, lines_a[1], lines_b[1], not lines_a[0].mapped, not lines_b[0].mapped,
-        not _stored_whole(c) if c.has_lines else c.columns % UNIT > 0, bfloat16,
+        a.rows, b.columns, a.columns, a_down, b_down, not lines_a.mapped, not lines_b.mapped, c_loose, bfloat16,
+        lines_a.pitch % LINE > 0, lines_b.pitch % LINE > 0,
     )  # fmt: skip
     choice = choose(problem)
     if choice.copies:
         problem = problem.tight
-        factors = [
-            (one if one[0].mapped else (copied(one[0], name), one[1]))
-            for one, name in ((lines_a, "scratch_a"), (lines_b, "scratch_b"))
-        ]
-        lines_a, lines_b = factors
-    to = c if c.has_lines or choice.parts > 1 else own(c, "scratch_c")
+        lines_a, lines_b = made.aligned(lines_a, lines_b)
     if choice.parts > 1:
-        pitch = up(to.columns, UNIT) * UNIT
-        scratch["sums"] = 4 * choice.parts * to.rows * pitch
-        launches.append(
-            _product(choice, problem, lines_a[0], lines_b[0], Matrix("sums", 1, 1, pitch, 1, True), codes, sms)
-        )
-        launches.append(_addition(c, pitch, choice.parts, bfloat16, codes))
-        return Recipe(codes, tuple(launches), scratch, choice.name)
-    launches.append(_product(choice, problem, lines_a[0], lines_b[0], to, codes, sms))
-    if to is not c:
-        launches.append(_copy(to, c, codes))
-    return Recipe(codes, tuple(launches), scratch, choice.name)
+        pitch = up(c.columns, UNIT) * UNIT
+        sums = Matrix("sums", c.rows, pitch, pitch, 1, True)
+        made.scratch["sums"] = 4 * choice.parts * c.rows * pitch
+        made.launches.append(_product(choice, problem, lines_a, lines_b, sums, made.codes, sms))
+        made.launches.append(_addition(c, pitch, choice.parts, bfloat16, made.codes))
+    elif c.has_lines:
+        made.launches.append(_product(choice, problem, lines_a, lines_b, c, made.codes, sms))
+    else:
+        own = made.own(c, "scratch_c")
+        made.launches.append(_product(choice, problem, lines_a, lines_b, own, made.codes, sms))
+        made.launches.append(_copy(own, c, made.codes))
+    return Recipe(made.codes, tuple(made.launches), made.scratch, choice.name)
+
+
+@dataclass
+class _Making:
+    """A recipe in the making."""
+
+    codes: dict[str, Code] = field(default_factory=dict)
+    launches: list[Launch] = field(default_factory=list)
+    scratch: dict[str, int] = field(default_factory=dict)
+
+    def own(self, matrix: Matrix, name: str) -> Matrix:
+        """Scratch for a matrix of that size."""
+        made = packed(name, matrix.rows, matrix.columns)
+        self.scratch[name] = 2 * made.rows * made.pitch
+        return made
+
+    def copied(self, matrix: Matrix, name: str) -> Matrix:
+        """A copy of a matrix of any strides."""
+        made = self.own(matrix, name)
+        self.launches.append(_copy(matrix, made, self.codes))
+        return made
+
+    def aligned(self, a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
+        """Matrices with rows as a whole, those that no tensor map takes copied by one launch."""
+        loose = {name: matrix for name, matrix in (("scratch_a", a), ("scratch_b", b)) if not matrix.mapped}
+        made = {name: self.own(matrix, name) for name, matrix in loose.items()}
+        pairs = [(matrix, made[name]) for name, matrix in loose.items()]
+        if pairs:
+            self.codes["align_lines"] = Code(("loose.cuh", "copies.cu"), "align_lines")
+            arguments: tuple[Argument, ...] = ()
+            for matrix, to in (pairs[0], pairs[-1]):
+                arguments += (Pointer(matrix.name), Value("uint64", matrix.extent), Value("uint64", matrix.pitch))
+                arguments += (Pointer(to.name), Value("uint64", to.pitch))
+                arguments += (Value("int32", to.rows), Value("int32", to.columns))
+            most = max(to.rows * up(to.columns, UNIT) for _, to in pairs)
+            grid = (min(up(most, _COPY_THREADS), _COPY_BLOCKS), len(pairs), 1)
+            self.launches.append(Launch("align_lines", grid, (_COPY_THREADS, 1, 1), arguments))
+        return made.get("scratch_a", a), made.get("scratch_b", b)
 
 
 def _stored_whole(c: Matrix) -> bool:
@@ -256,15 +284,7 @@ def _addition(c: Matrix, pitch: int, parts: int, bfloat16: bool, codes: dict[str
 
 def _copy(matrix: Matrix, to: Matrix, codes: dict[str, Code]) -> Launch:
     """A copy of a matrix in other strides."""
-    files = ("loose.cuh", "copies.cu")
-    if matrix.has_lines and to.mapped:
-        codes["align_lines"] = Code(files, "align_lines")
-        threads = 128 if to.columns > 512 else 32
-        grid = (up(to.columns, UNIT * threads), min(to.rows, 65535), 1)
-        values = (Value("uint64", matrix.extent), Value("uint64", matrix.pitch))
-        ends = (Value("uint64", to.pitch), Value("int32", to.rows), Value("int32", to.columns))
-        return Launch("align_lines", grid, (threads, 1, 1), (Pointer(matrix.name), *values, Pointer(to.name), *ends))
-    codes["copy"] = Code(files, "copy")
+    codes["copy"] = Code(("loose.cuh", "copies.cu"), "copy")
     arguments: tuple[Argument, ...] = ()
     for each in (matrix, to):
         arguments += (Pointer(each.name), Value("int64", each.down), Value("int64", each.across))

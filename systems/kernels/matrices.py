@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LINE = 64  # elements in 128 bytes, which a tensor copy reads at once
 UNIT = 8  # elements of 2 bytes in 16 bytes: what addresses and pitches of tensor maps are multiples of
 
 
@@ -52,8 +53,9 @@ class Matrix:
 
 
 def packed(name: str, rows: int, columns: int) -> Matrix:
-    """A matrix of our own: rows as a whole, each at a multiple of 16 bytes."""
-    return Matrix(name, rows, columns, up(columns, UNIT) * UNIT, 1, True)
+    """A matrix of our own: rows as a whole, each at a multiple of 16 bytes, and of 128 where they are as long."""
+    unit = UNIT if columns <= LINE else LINE
+    return Matrix(name, rows, columns, up(columns, unit) * unit, 1, True)
 
 
 def up(number: int, unit: int) -> int:

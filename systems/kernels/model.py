@@ -59,9 +59,7 @@ def seconds(form: HalfChoice, problem: Problem, chip: Chip, parts: int = 1) -> f
     steps_of_slice = up(up(k, form.depth), form.splits * form.slices * parts) * form.depth / 64
     area = form.rows * form.columns
     products = area * 64 / (chip.products_of_warps if warps else chip.products) * steps * blocks
-    straddle_a, straddle_b = (
-        chip.straddling if size % 64 else 1 for size in (m if problem.a_down else k, n if problem.b_down else k)
-    )
+    straddle_a, straddle_b = (chip.straddling if it else 1 for it in (problem.a_straddles, problem.b_straddles))
     shared_a, shared_b = (1, form.together) if not form.turned else (form.together, 1)
     bytes_of_step = 128 * (form.rows / shared_a * straddle_a + form.columns / shared_b * straddle_b)
     copies = bytes_of_step / chip.port * steps * blocks
@@ -91,8 +89,7 @@ def _chunks(form: HalfChoice, problem: Problem, chip: Chip) -> float:
 def copying(problem: Problem, chip: Chip) -> float:
     """Seconds that copies of loose factors take."""
     loose = problem.m * problem.a_loose + problem.n * problem.b_loose
-    launches = problem.a_loose + problem.b_loose
-    return (launches * chip.copy + 4 * loose * problem.k / chip.dram) * 1e-6
+    return (chip.copy * problem.loose + 4 * loose * problem.k / chip.dram) * 1e-6
 
 
 # Those that can leave sums of parts of k
