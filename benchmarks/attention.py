@@ -201,10 +201,10 @@ class Gradients:
         import torch
 
         size = self._size
-        inputs = [array.detach().requires_grad_() for array in (size.q, size.k, size.v)]
+        inputs = q, k, v = [array.detach().requires_grad_() for array in (size.q, size.k, size.v)]
         torch.cuda.synchronize()
         with torch.cuda.stream(stream()):  # a backward pass runs on its forward pass's stream
-            out = Size.attention(*inputs, size.causal, "flash")
+            out = Size.attention(q, k, v, size.causal, "flash")
         torch.cuda.synchronize()
         return lambda: torch.autograd.grad(out, inputs, self._dout, retain_graph=True)
 
@@ -216,14 +216,13 @@ class Gradients:
         from systems.attention.backward import gradients
 
         size, (out, log_total) = self._size, self._forward
-        given = size.q, size.k, size.v, out.contiguous(), self._dout, log_total.contiguous()
-        arrays = [cupy.from_dlpack(array.flatten(0, 1)) for array in given]
         found = [torch.empty_like(size.q) for _ in range(3)]
-        results = [cupy.from_dlpack(array.flatten(0, 1)) for array in found]
-        mean = cupy.empty(arrays[-1].shape, "float32")
+        given = size.q, size.k, size.v, out.contiguous(), self._dout, log_total.contiguous(), *found
+        q, k, v, o, do, log, dq, dk, dv = (cupy.from_dlpack(array.flatten(0, 1)) for array in given)
+        mean = cupy.empty(log.shape, "float32")
 
         def work() -> Any:
-            gradients(*arrays, size.causal, *results, mean)
+            gradients(q, k, v, o, do, log, size.causal, dq, dk, dv, mean)
             return found
 
         return work

@@ -208,6 +208,26 @@ def forward_rates(width: int = 128) -> Markdown:
     return Markdown(f"{made.data}\n\nTFLOP/s, heads of {width}, measured on {found.header.where}, all in one run.")
 
 
+def gradient_rates() -> Markdown:
+    """Measured rates of systems.attention.backward, and beside PyTorch in the same run."""
+    found = results_of("attention")
+    records = [one for one in found.records if one.name == "gradients"] if found else []
+    if not found or not records:
+        return Markdown("*Not measured yet: `python -m benchmarks.attention` does, on a Hopper GPU.*")
+    rows = [
+        (
+            one.shape[3],
+            f"{one.shape[2]:,}",
+            one.variant.removeprefix("backward, "),
+            f"{one.value / 1e12:.0f} TFLOP/s",
+            f"{one.extra['beside_flash']:.2f}",
+        )
+        for one in sorted(records, key=lambda one: (one.shape[3], one.shape[2], one.variant))
+    ]
+    made = table(["d", "keys", "mask", "rate", "times PyTorch's FlashAttention"], rows)
+    return Markdown(f"{made.data}\n\nMeasured on {found.header.where}, in one run with PyTorch.")
+
+
 def rungs() -> Markdown:
     """Lab 21's rungs: bytes beside the data's own, products beside the visible ones, and warp instructions."""
     lesson, rows = Lesson("21_attention"), []

@@ -52,7 +52,7 @@ def of_host(q: Any, k: Any, v: Any, out: Any, dout: Any, log_total: Any, causal:
     """dq, dk and dv for arrays of the host: for the emulator."""
     import cupy
 
-    given = [cupy.asarray(each) for each in (q, k, v, out, dout, log_total)]
-    found = [cupy.empty(q.shape, np.float16) for _ in range(3)]
-    gradients(*given, causal, *found, cupy.empty(log_total.shape, np.float32))
-    return [cupy.asnumpy(each) for each in found]
+    q, k, v, out, dout, log_total = (cupy.asarray(each) for each in (q, k, v, out, dout, log_total))
+    dq, dk, dv = (cupy.empty(q.shape, np.float16) for _ in range(3))
+    gradients(q, k, v, out, dout, log_total, causal, dq, dk, dv, cupy.empty(log_total.shape, np.float32))
+    return [cupy.asnumpy(each) for each in (dq, dk, dv)]
