@@ -24,6 +24,14 @@ _ROW_PARALLEL = ("systems/peer/row_parallel.cu", "systems/peer/waiting.cuh")
 _ALL_REDUCE = ("systems/peer/all_reduce.cu", "systems/peer/waiting.cuh")
 _PRODUCT = "systems/search/product.py"  # the template is in it
 _COLD = ("cold ", "barrier", "l1 request", "mma.")  # how the names of what cold.cu measures begin
+_ATTENTION = {  # as benchmarks.attention and benchmarks.decode.attention name them
+    "last rung": "solutions/21_attention/rung_6_without_gaps.py",
+    "in turns": "solutions/21_attention/rung_5_in_turns.py",
+    "warp roles": "solutions/21_attention/rung_4_roles.py",
+    "reference": "solutions/21_attention/submission_cuda.py",
+    "decode": "systems/attention/decode.cu",
+    "gradients": "systems/attention/backward.cu",
+}
 _HALF_PRODUCT = ("systems/search/warps.cu", "systems/search/warpgroups.cu")
 
 
@@ -57,6 +65,8 @@ def files_of(results: str, name: str, variant: str = "") -> tuple[str, ...]:
         return (_ROW_PARALLEL if "row-parallel" in name else _ALL_REDUCE) if by_hand else ()
     if results == "fusion" and variant.startswith("lab 05, "):
         return (f"solutions/05_softmax/{variant.removeprefix('lab 05, ')}.py",)
+    if results == "attention":
+        return (_ATTENTION[name],) if name in _ATTENTION else ()
     if results == "microbench" and name.startswith(_COLD):
         return ("benchmarks/micro/cold.cu",)
     return {

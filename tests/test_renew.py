@@ -102,6 +102,8 @@ def test_shortest_first(tree: Path) -> None:
         ("gemm", "08_hopper_hgemm/rung_14_any_shape", "squares", ("solutions/08_hopper_hgemm/rung_14_any_shape.py",)),
         ("collectives", "all_reduce", "by hand: one-shot", ("systems/peer/all_reduce.cu", "systems/peer/waiting.cuh")),
         ("collectives", "all_reduce", "nccl", ()),
+        ("attention", "decode", "decode, ragged", ("systems/attention/decode.cu",)),
+        ("attention", "cudnn", "causal", ()),
         ("judge", "01_axpy", "reference/submission", ()),
     ],
 )
