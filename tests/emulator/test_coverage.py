@@ -35,7 +35,7 @@ def test_emitters_take_the_forms_of_their_rows_and_no_refused_ones() -> None:
                 assert [o for o in expand(form) if coverage.takes(o, operands) is not taken] == [], form
 
 
-TARGETS = (75, 80, 86, 89, 90, 100)  # those that ptxas 13 knows and a row names
+TARGETS = (75, 80, 86, 89, 90, 100, 120)  # those that ptxas 13 knows and a row names
 NOT_OF_ALL = {"wgmma", "setmaxnreg"}  # of sm_90a, or of families of targets that came later
 
 
@@ -51,7 +51,7 @@ def test_ptxas_has_instructions_from_the_targets_that_their_rows_name() -> None:
         if first and opcode.split(".")[0] not in NOT_OF_ALL:
             before = TARGETS[TARGETS.index(first) - 1]
             for architecture, taken in ((first, True), (before, False)):
-                target = f"sm_{architecture}{'a' if architecture == 100 else ''}"
+                target = f"sm_{architecture}{'a' if architecture >= 100 else ''}"
                 done = assembler.run(coverage.FormProbe(opcode, operands).text(target), target, 20)
                 assert bool(done.image) is taken, f"{opcode} for {target}: {done.log}"
 

@@ -16,7 +16,10 @@ from warplab.emulator.core.state.layout import (
     MMA_FOUR_OF_EIGHT,
     MMA_INTEGERS,
     MMA_ONE_OF_TWO,
+    MMA_POWERS,
     MMA_SATURATES,
+    MMA_SCALED,
+    MMA_SCALES_SHIFT,
     MMA_TWO_OF_FOUR,
     MMA_XOR,
     OP_LDMATRIX,
@@ -63,9 +66,9 @@ _OPERAND_BITS = {"tf32": 32, "f64": 64, "f16": 16, "bf16": 16, "s4": 4, "u4": 4,
 _INTEGERS = (("s8", "u8"), ("s4", "u4"), ("b1",))  # those that may be multiplied with each other
 _BIT_OPERATIONS = ("and", "xor")
 _MODIFIERS = ("satfinite", "rn")
-# Turing's tensor cores sum eight products with 24 bits, as Ampere's do; those of GeForce's Blackwell sum like B200's.
-# Both as published, not measured by us: Xie et al., MMA-Sim (arXiv:2511.10909).
-_SUMS_LIKE = {"sm_75": "sm_80", "sm_120": "sm_100", "sm_121": "sm_100"}
+# Turing's tensor cores sum eight products with 24 bits, as Ampere's do: as published, not measured by us: Xie et al.,
+# MMA-Sim (arXiv:2511.10909).
+_SUMS_LIKE = {"sm_75": "sm_80"}
 
 
 def _items(operand: Operand) -> tuple[Operand, ...]:
@@ -143,6 +146,11 @@ def matrix_multiply(lowering: Lowering, instruction: Instruction, parts: list[st
     sparse = parts[1] in ("sp", "sp__ordered_metadata")
     if sparse:
         parts = [parts[0], *parts[2:]]
+    if any(part.startswith("kind__") for part in parts):
+        if sparse:
+            raise Unsupported
+        _narrow_product(lowering, instruction, parts)
+        return
     parts, operation = split_bit_operation(parts, len(parts) - 2)
     types, modifiers = parts[-4:], parts[6:-4]
     sum_kind, a, b, c = types
@@ -167,6 +175,56 @@ def matrix_multiply(lowering: Lowering, instruction: Instruction, parts: list[st
     sparsity = _sparsity(lowering, a, depth, bits, rest) if sparse else Sparsity()
     d_rows = _rows(lowering, d_operand, sums, sum_word, write=True)
     product = Product(height, depth, bits, sum_bits, arithmetic, rule, sparsity)
+    emit_product(lowering, product, a_rows, b_rows, c_rows, d_rows).counted = True
+
+
+_SCALED = {  # how many scales a row has, by what an opcode says; "" names no number
+    "mxf8f6f4": {"": 1, "scale_vec__1X": 1},
+    "mxf4": {"": 2, "scale_vec__2X": 2},
+    "mxf4nvf4": {"scale_vec__2X": 2, "scale_vec__4X": 4},
+}
+
+
+def _narrow_product(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """mma.sync of GeForce's Blackwell with .kind::f8f6f4, or .kind::mx... and .block_scale, whose scales' types come
+    last, and whose operands behind c are those scales, each with {byte, thread}."""
+    kind = next(part for part in parts if part.startswith("kind__")).removeprefix("kind__")
+    scaled = "block_scale" in parts
+    size = next((part for part in parts if part.startswith("scale_vec__")), "")
+    rest = [p for p in parts[1:] if p not in ("sync", "aligned", "row", "col", f"kind__{kind}", "block_scale", size)]
+    scales = _SCALED.get(kind, {}).get(size, 0)
+    if scaled and not lowering.module.target.startswith("sm_12"):
+        raise Unsupported
+    if scaled != bool(scales) or not scaled and kind != "f8f6f4":
+        raise Unsupported
+    nibbles = kind in ("mxf4", "mxf4nvf4")
+    if len(rest) != (6 if scaled else 5) or rest[0] != ("m16n8k64" if nibbles else "m16n8k32"):
+        raise Unsupported
+    sum_kind, a, b, c = rest[1:5]
+    scale_kind = rest[5] if scaled else ""
+    if c != sum_kind or nibbles and (a, b) != ("e2m1", "e2m1") or scaled and sum_kind != "f32":
+        raise Unsupported
+    if scaled and scale_kind != ("ue4m3" if scales == max(_SCALED["mxf4nvf4"].values()) else "ue8m0"):
+        raise Unsupported
+    _, rule = arithmetic_of(lowering, (), (sum_kind, a, b, c))
+    d_operand, a_operand, b_operand, c_operand, *more = instruction.operands
+    if len(more) != (4 if scaled else 0):
+        raise Unsupported
+    arithmetic, bits, sums = MMA_FLOATS, 4 if nibbles else 8, 4 if sum_kind == "f32" else 2
+    if scaled:
+        rows = [lowering.source(_items(more[i])[0], "b32") for i in (0, 2)]
+        for operand in (more[1], more[3]):
+            byte, thread = _items(operand)
+            rows += [lowering.source(byte, "b16"), lowering.source(thread, "b16")]
+        extra = (*rows[3:6], 0)
+        lowering.emit(make_record(OP_ROWS, 0, *rows[:3], extra=extra)).counted = False
+        arithmetic = MMA_SCALED
+        rule |= scales << MMA_SCALES_SHIFT | (MMA_POWERS if scale_kind == "ue8m0" else 0)
+    a_rows = _rows(lowering, a_operand, 4, "b32")
+    b_rows = _rows(lowering, b_operand, 2, "b32")
+    c_rows = _rows(lowering, c_operand, sums, "b32")
+    d_rows = _rows(lowering, d_operand, sums, "b32", write=True)
+    product = Product(16, 64 if nibbles else 32, bits, bits_of(sum_kind), arithmetic, rule)
     emit_product(lowering, product, a_rows, b_rows, c_rows, d_rows).counted = True
 
 

@@ -423,7 +423,10 @@ KIND_UNSIGNED, KIND_SIGNED, KIND_FLOAT, KIND_F16, KIND_BF16 = range(5)
 # are c's and DST, X4, X5, X6 d's; X1 is the arithmetic, X2 the member mask, X3 the number of the rule that floats are
 # summed by or flags for integers, X7 m, k / MMA_DEPTH_UNIT, the bits of an operand and of a sum in its four bytes, IMM
 # the multiply-adds.
-MMA_FLOATS, MMA_INTEGERS, MMA_DOUBLES = range(3)
+# Of an MMA_SCALED an OP_ROWS record before both has a's and b's scales in SRC_A and SRC_B, the byte and the thread of
+# a's in SRC_C and X0, of b's in X1 and X2; X3 also holds how many scales a row has, and MMA_POWERS if they are ue8m0.
+MMA_FLOATS, MMA_INTEGERS, MMA_DOUBLES, MMA_SCALED = range(4)
+MMA_SCALES_SHIFT, MMA_POWERS, MMA_RULE_MASK = 12, 1 << 15, (1 << 12) - 1
 MMA_DEPTH_UNIT = 4
 MMA_DENSE, MMA_TWO_OF_FOUR, MMA_ONE_OF_TWO, MMA_FOUR_OF_EIGHT = range(4)
 MMA_XOR = 8  # single bits: counts where they differ; without it, where both are set
@@ -451,7 +454,7 @@ MBARRIER_CLOCKS = 64  # mbarriers that are this many words apart share a row, wh
 # barrier.cluster: X0 the action, X1 1 if it orders memory (.release, .acquire), X2 1 if aligned.
 CLUSTER_ARRIVE, CLUSTER_WAIT = range(2)
 # OP_CLUSTER_ADDRESS: SRC_A the address, SRC_B the rank, X0 what to do, X1 the bytes of an address, X2 1 if generic.
-CLUSTER_MAP, CLUSTER_RANK, CLUSTER_IS_OWN = range(3)
+CLUSTER_MAP, CLUSTER_RANK, CLUSTER_IS_OWN, CLUSTER_LEADER = range(4)
 FENCE_MEMORY, FENCE_ASYNC = range(2)  # X0 of a fence: of memory, with its scope in X1; of the async proxy
 # OP_REMOTE: SRC_A the address with offset IMM, SRC_B, X4, X5, X6 the values, SRC_C the mbarrier's address with offset
 # X3, X0 bytes of a value, X1 values, X2 -1 for a store or the operation of a reduction, X7 the kind of number.

@@ -11,6 +11,11 @@ neighbours). They begin at bit 0 with a row's first elements. Where operands hav
 holds 16 bits of row g and above them 16 of row g + 8, and the next lane of the group what comes next; else a lane holds
 32 bits of one row, even members of row g and odd ones of row g + 8. The selector says with which members that begins.
 (PTX ISA, "Sparse matrix storage", and the figures beside the fragments.)
+
+With scales (.block_scale) a register of each lane holds up to four, of which the instruction names the first byte.
+Those of row r of a are in member r / 8 of group r % 8, or two members further; those of column j of b in one member of
+group j. Elements of e2m1 that have a byte each lie in its bits 2 to 5. (PTX ISA, "Block scaling for mma.sync"; CUTLASS,
+mma_traits_sm120.hpp.)
 """
 
 from __future__ import annotations
@@ -30,13 +35,20 @@ from warplab.emulator.core.state.layout import (
     MMA_FLOATS,
     MMA_FOUR_OF_EIGHT,
     MMA_ONE_OF_TWO,
+    MMA_POWERS,
+    MMA_RULE_MASK,
     MMA_SATURATES,
+    MMA_SCALED,
+    MMA_SCALES_SHIFT,
     MMA_TWO_OF_FOUR,
     MMA_XOR,
     RECORD_BYTES,
     SRC_A,
+    SRC_B,
+    SRC_C,
     X0,
     X1,
+    X2,
     X3,
     X4,
     X6,
@@ -47,6 +59,7 @@ from warplab.emulator.core.state.raw import (
     f64_of_bits,
     field,
     fused_multiply_add,
+    load_u16,
     load_u32,
     load_u64,
     operand,
@@ -54,9 +67,11 @@ from warplab.emulator.core.state.raw import (
     store_u64,
     trailing_zeros32,
 )
-from warplab.emulator.core.tensor.numerics import multiply_accumulate
+from warplab.emulator.core.tensor.numerics import RULES, Kind, multiply_accumulate
+from warplab.emulator.core.tensor.scaled import multiply_bytes, multiply_nibbles, split_scale
 
 _COLUMNS = 8  # n of every mma
+_KINDS = np.array([(rule.a, rule.b) for rule in RULES], np.int64)
 
 
 @compiled
@@ -173,6 +188,46 @@ def _multiply_doubles(frame, constants, record, height, depth, mask):
 
 
 @compiled
+def _unpad(matrix, kind):
+    """Take elements of four and six bits out of their bytes."""
+    if kind in (Kind.E2M1, Kind.E2M3, Kind.E3M2):
+        for i in range(matrix.shape[0]):
+            for k in range(matrix.shape[1]):
+                byte = matrix[i, k]
+                matrix[i, k] = byte >> np.uint32(2) & np.uint32(15) if kind == Kind.E2M1 else byte & np.uint32(63)
+
+
+@compiled
+def _gather_scales(frame, constants, rows, of_b, powers, significands, exponents):
+    """The scales of a's rows or of b's columns, as split_scale gives them."""
+    words = operand(frame, constants, rows, SRC_B if of_b else SRC_A)
+    byte_row = operand(frame, constants, rows, X1 if of_b else SRC_C)
+    thread_row = operand(frame, constants, rows, X2 if of_b else X0)
+    first, thread = np.int64(load_u16(byte_row)) & 3, np.int64(load_u16(thread_row)) & 3
+    for i in range(exponents.shape[0]):
+        member = thread if of_b else (thread & 1) * 2 + i // 8
+        word = np.int64(load_u32(words + 4 * (i % 8 * 4 + member)))
+        for j in range(exponents.shape[1]):
+            byte = (word >> (8 * ((first + j) & 3))) & 0xFF
+            significands[i, j], exponents[i, j] = split_scale(byte, powers)
+
+
+@compiled
+def _multiply_scaled(a, b, c, d, rule, bits, frame, constants, rows):
+    """D = (A scales) (B scales) + C."""
+    scales, powers, number = (rule >> MMA_SCALES_SHIFT) & 7, rule & MMA_POWERS, rule & MMA_RULE_MASK
+    a_significands, a_exponents = np.empty((a.shape[0], scales), np.int64), np.empty((a.shape[0], scales), np.int64)
+    b_significands, b_exponents = np.empty((_COLUMNS, scales), np.int64), np.empty((_COLUMNS, scales), np.int64)
+    _gather_scales(frame, constants, rows, 0, powers, a_significands, a_exponents)
+    _gather_scales(frame, constants, rows, 1, powers, b_significands, b_exponents)
+    d[:] = c
+    if bits == 4:
+        multiply_nibbles(a, b, d, a_significands, a_exponents, b_significands, b_exponents)
+    else:
+        multiply_bytes(a, b, d, _KINDS[number, 0], _KINDS[number, 1], a_exponents, b_exponents, number)
+
+
+@compiled
 def _multiply_matrices(a, b, c, d, arithmetic, rule, bits):
     """D = A B + C on patterns, b transposed; `rule` is that of floats or the flags of integers."""
     if arithmetic == MMA_FLOATS:
@@ -239,7 +294,12 @@ def multiply(frame, constants, record, mask):
     _gather(a, frame, constants, rows, SRC_A, bits)
     _gather(b, frame, constants, rows, X1, bits)
     _gather_sums(c, frame, constants, record, sum_bits)
-    if sparse:
+    if bits == 8 and arithmetic in (MMA_FLOATS, MMA_SCALED):
+        _unpad(a, _KINDS[rule & MMA_RULE_MASK, 0])
+        _unpad(b, _KINDS[rule & MMA_RULE_MASK, 1])
+    if arithmetic == MMA_SCALED:
+        _multiply_scaled(a, b, c, d, rule, bits, frame, constants, rows - RECORD_BYTES)
+    elif sparse:
         _multiply_sparse(a, b, c, d, arithmetic, rule, bits, rows, operand(frame, constants, rows, X6))
     else:
         _multiply_matrices(a, b, c, d, arithmetic, rule, bits)

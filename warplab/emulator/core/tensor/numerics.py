@@ -68,9 +68,9 @@ def _rules() -> tuple[Rule, ...]:
     """The table.
 
     sm_90 is measured: on an H200 (driver 580, CUDA 13.0), 100,000 tiles of each type of mma and of wgmma in eight
-    families of operands, without one difference (benchmarks/results/tensor_tiles.json). sm_80, sm_89 and sm_100 are as
-    published, not measured by us: Xie et al., MMA-Sim (arXiv:2511.10909); Khattak and Mikaitis, Accurate Models of
-    NVIDIA Tensor Cores (arXiv:2512.07004).
+    families of operands, without one difference (benchmarks/results/tensor_tiles.json). sm_80, sm_89, sm_100 and
+    sm_120 are as published, not measured by us: Xie et al., MMA-Sim (arXiv:2511.10909); Khattak and Mikaitis, Accurate
+    Models of NVIDIA Tensor Cores (arXiv:2512.07004).
 
     sm_90 has no fp8 mma.sync of its own: ptxas converts both operands to f16, multiplies the lower two of every four
     products and then the upper two by f16 instructions, starting from zero, and adds C last by an IEEE addition.
@@ -105,6 +105,9 @@ def _rules() -> tuple[Rule, ...]:
     add("sm_100", "mma", "16", block=16, fraction=25)
     add("sm_100", "mma", "tf32", block=8, fraction=25)
     add("sm_100", "mma", "fp8", block=32, fraction=25)
+    add("sm_120", "mma", "16", block=16, fraction=25)
+    add("sm_120", "mma", "tf32", block=8, fraction=25)
+    add("sm_120", "mma", "narrow", block=32, fraction=25)
     add("sm_100", "tcgen05", "16", block=16, fraction=25)
     add("sm_100", "tcgen05", "mixed", block=16, fraction=25)
     add("sm_100", "tcgen05", "tf32", block=8, fraction=25)
@@ -122,10 +125,10 @@ _NUMBERS = {(r.architecture, r.instruction, r.a, r.b, r.accumulator): number for
 def rule_number(architecture: str, instruction: str, a: Kind, b: Kind, accumulator: Kind) -> int:
     """The index in `RULES` of the rule for `instruction` (as in `Rule`) on `architecture` ("sm_90a").
 
-    sm_86 and sm_87 follow sm_80, and sm_103 follows sm_100. Raises ValueError where the hardware has no such
-    instruction or nothing is known about it.
+    sm_86 and sm_87 follow sm_80, sm_103 follows sm_100, and sm_121 follows sm_120. Raises ValueError where the hardware
+    has no such instruction or nothing is known about it.
     """
-    base = {"sm_86": "sm_80", "sm_87": "sm_80", "sm_103": "sm_100"}
+    base = {"sm_86": "sm_80", "sm_87": "sm_80", "sm_103": "sm_100", "sm_121": "sm_120"}
     plain = architecture.rstrip("af")
     number = _NUMBERS.get((base.get(plain, plain), instruction, a, b, accumulator))
     if number is None:

@@ -26,11 +26,9 @@ from warplab.emulator.core.state.layout import (
     C_PRODUCTS,
     C_REQUESTS,
     FAULT_TENSOR_RULE,
-    FAULT_UNSUPPORTED,
     M_COUNTS,
-    M_STOP,
 )
-from warplab.emulator.core.state.raw import get, increase, load_u32, put, store_u32
+from warplab.emulator.core.state.raw import get, increase, load_u32, store_u32
 from warplab.emulator.core.state.tensor_layout import (
     BY_OPERAND,
     BY_PRODUCT,
@@ -317,10 +315,6 @@ def accept_product(m, operation):
     if rule >= 0:
         report(m, FAULT_TENSOR_RULE, pc, warp, lane, descriptor, kind, 0, -1, 0, rule)
         return False
-    if scales_of(form) and _folded(form, descriptor):
-        report(m, FAULT_UNSUPPORTED, pc, warp, lane, 0, 0, 0, -1, 0, 0)
-        put(m, M_STOP, 1)
-        return False
     for index in range(blocks_of(form)):
         if not _accept_part(m, index, operation):
             return False
@@ -490,7 +484,8 @@ def make_product(m, operation):
             if get(operation, O_KEEP):
                 _load_sums(owner, d, folded, part, operation, accumulator)
             if scaled:
-                multiply_scaled(owner, operation, kind, a, b, d, a_kind, b_kind, _RULES[a_kind, b_kind, _D_F32])
+                rule = _RULES[a_kind, b_kind, _D_F32]
+                multiply_scaled(owner, operation, kind, a, b, d, a_kind, b_kind, rule, part)
             elif kind == KIND_I8:
                 _multiply_integers(a, b, d, descriptor)
             else:

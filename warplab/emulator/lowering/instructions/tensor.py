@@ -11,7 +11,13 @@ _MMA = {
     **dict.fromkeys(("m16n8k16", "m16n8k32", "m16n8k64", "m16n8k128", "m16n8k256"), 80),
     **dict.fromkeys(("bf16", "tf32", "f64", "and", "sp", "sp__ordered_metadata"), 80),
     **dict.fromkeys(("e4m3", "e5m2"), 89),
+    **dict.fromkeys(("e2m1", "e2m3", "e3m2", "kind__mxf8f6f4", "kind__mxf4", "kind__mxf4nvf4"), 120),
+    "kind__f8f6f4": 100,
 }
+_NARROW, _SIX = "mma.sync.aligned.kind", "{.e4m3,.e5m2,.e2m3,.e3m2,.e2m1}"
+_BYTES = ".m16n8k32.row.col.f32" + _SIX + _SIX + ".f32"
+_NIBBLES = ".m16n8k64.row.col.f32.e2m1.e2m1.f32"
+_WITH_SCALES = "4f32 4b32 2b32 4f32 b32 2b16 b32 2b16"
 _SPARSE = "mma{.sp,.sp::ordered_metadata}.sync.aligned"
 
 ROWS = (
@@ -42,6 +48,12 @@ ROWS = (
             (_SPARSE + ".m16n8k64.row.col{,.satfinite}.s32{.s4,.u4}{.s4,.u4}.s32", "4s32 2b32 2b32 4s32 b32 1"),
             (_SPARSE + ".m16n8k128.row.col{,.satfinite}.s32{.s4,.u4}{.s4,.u4}.s32", "4s32 4b32 4b32 4s32 b32 0"),
             ("mma.sync.aligned.m16n8k32.row.col.f32{.e4m3,.e5m2}{.e4m3,.e5m2}.f32", "4f32 4b32 2b32 4f32"),
+            (_NARROW + "::f8f6f4.m16n8k32.row.col.f32" + _SIX + _SIX + ".f32", "4f32 4b32 2b32 4f32"),
+            (_NARROW + "::f8f6f4.m16n8k32.row.col.f16" + _SIX + _SIX + ".f16", "2b32 4b32 2b32 2b32"),
+            (_NARROW + "::mxf8f6f4.block_scale{,.scale_vec::1X}" + _BYTES + ".ue8m0", _WITH_SCALES),
+            (_NARROW + "::mxf4.block_scale{,.scale_vec::2X}" + _NIBBLES + ".ue8m0", _WITH_SCALES),
+            (_NARROW + "::mxf4nvf4.block_scale.scale_vec::2X" + _NIBBLES + ".ue8m0", _WITH_SCALES),
+            (_NARROW + "::mxf4nvf4.block_scale.scale_vec::4X" + _NIBBLES + ".ue4m3", _WITH_SCALES),
         ),
         tensor.matrix_multiply,
         Work.TENSOR,
