@@ -162,3 +162,16 @@ def test_machine_code_counts_the_same() -> None:
         total = kernel(body, assembled=assembled).total
         assert (total.thread_ffma, total.thread_fmul, total.thread_fadd) == (64, 32, 0)
         assert (total.global_load_requests, total.global_load_sectors, total.global_store_sectors) == (1, 32, 32)
+
+
+@pytest.mark.parametrize("flags", ["", ".abs", ".NaN", ".ftz"])
+@pytest.mark.parametrize("operation", ["min", "max"])
+def test_the_extreme_of_three(operation: str, flags: str) -> None:
+    a, b, c = (floats(32, 300, seed) for seed in (4, 5, 6))
+    got = run(f"{operation}{flags}.f32 %d, %a0, %a1, %a2;", 32, [a, b, c], target="sm_100")
+    flag = flags.replace(".abs", "")
+    inner = f"{operation}{flag}.f32"
+    if flags == ".abs":
+        a, b, c = (x & np.uint32(0x7FFFFFFF) for x in (a, b, c))
+    apart = run(f"{inner} %d, %a0, %a1; {inner} %d, %d, %a2;", 32, [a, b, c], target="sm_100")
+    assert np.array_equal(got, apart)

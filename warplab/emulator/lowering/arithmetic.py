@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from warplab.emulator.core.alu.floats import ROUNDING_CODES
 from warplab.emulator.core.state.layout import CARRY_SLOT, IMM
+from warplab.emulator.lowering.cluster import clears_peer_bit, leaders_address
 from warplab.emulator.lowering.lowering import Lowering, Unsupported, bits_of
 from warplab.isa.syntax import Immediate, Instruction, Pair
 
@@ -12,6 +13,7 @@ SMALL = ("f16", "bf16", "f16x2", "bf16x2")
 _ONE_SOURCE = (
     "rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh", "neg", "abs", "not", "cnot", "brev",
 )  # fmt: skip
+_OF_THREE = 4  # operands of a min or max of three
 _THREE_SOURCES = ("fma", "mad", "mad24", "sad", "dp4a", "dp2a", "prmt", "shf")
 ROUNDINGS = ("rn", "rz", "rm", "rp")
 
@@ -198,8 +200,24 @@ def choose(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
 
 
 def choose_float(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
-    modifiers = [m for m in parts[1:-1] if m != "abs"]
-    three(lowering, instruction, key_of(parts[0], modifiers, ("ftz", "NaN", "xorsign"), parts[-1]), parts[-1])
+    modifiers, kind, operands = [m for m in parts[1:-1] if m != "abs"], parts[-1], instruction.operands
+    if len(operands) != _OF_THREE:
+        if "abs" in parts and "xorsign" not in parts:
+            raise Unsupported
+        three(lowering, instruction, key_of(parts[0], modifiers, ("ftz", "NaN", "xorsign"), kind), kind)
+        return
+    key = key_of(parts[0], modifiers, ("ftz", "NaN"), kind)
+    sources = [lowering.source(o, kind) for o in operands[1:]]
+    if kind != "f32":
+        raise Unsupported
+    if "abs" in parts:
+        sizes = [lowering.temporary(32) for _ in sources]
+        for size, source in zip(sizes, sources, strict=True):
+            lowering.vector("abs.f32", size, source)
+        sources = sizes
+    first = lowering.temporary(32)
+    lowering.vector(key, first, *sources[:2])
+    lowering.vector(key, lowering.target(operands[0], kind), first, sources[2])
 
 
 def sign(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
@@ -214,6 +232,8 @@ def logic(lowering: Lowering, instruction: Instruction, parts: list[str]) -> Non
     kind = parts[-1]
     if kind == "pred":
         three(lowering, instruction, f"{parts[0]}.pred", kind)
+    elif parts == ["and", "b32"] and clears_peer_bit(lowering, instruction):
+        leaders_address(lowering, instruction)
     else:
         three(lowering, instruction, integer_key(parts[0], kind, False), kind)
 

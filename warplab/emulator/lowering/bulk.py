@@ -7,6 +7,7 @@ from warplab.emulator.core.state.bulk_layout import (
     BULK_WAIT,
     FORM_KIND_SHIFT,
     FORM_OPERATION_SHIFT,
+    FORM_PAIR,
     FORM_RANK_SHIFT,
     FORM_SIZE_SHIFT,
     TO_GLOBAL,
@@ -60,7 +61,8 @@ _TYPES_WITHIN = ("u32", "s32", "u64", "b32")
 _SHARED = ("shared__cluster", "shared__cta")
 _COMPLETES = "mbarrier__complete_tx__bytes"
 _HINT, _MULTICAST = "L2__cache_hint", "multicast__cluster"
-_IGNORED = ("tile", "cta_group__1", "cta_group__2")  # forms of later architectures that change nothing here
+_IGNORED = ("tile", "cta_group__1")  # forms of later architectures that change nothing here
+PAIR = "cta_group__2"
 
 
 def bulk(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
@@ -91,8 +93,10 @@ def _rank(form: list[str]) -> int:
 
 
 def _copy(lowering: Lowering, instruction: Instruction, form: list[str], rank: int, reduces: bool) -> None:
-    target, source = form[:2]
-    rest = [part for part in form[2:] if part not in _IGNORED or not rank]
+    pair = bool(rank) and PAIR in form
+    if rank:
+        form = [part for part in form if part not in (*_IGNORED, PAIR)]
+    (target, source), rest = form[:2], form[2:]
     hinted, multicast = _HINT in rest, _MULTICAST in rest
     rest = [part for part in rest if part not in (_HINT, _MULTICAST)]
     if target == "global" and source == "shared__cta":
@@ -125,7 +129,7 @@ def _copy(lowering: Lowering, instruction: Instruction, form: list[str], rank: i
         raise Unsupported  # im2col offsets, byte masks
     a, b, c, d, e = coordinates
     lowering.emit(make_record(OP_ROWS, 0, a, b, c, extra=(d, e, mask)))
-    code = direction | rank << FORM_RANK_SHIFT | reduction
+    code = direction | rank << FORM_RANK_SHIFT | reduction | (FORM_PAIR if pair else 0)
     lowering.emit(make_record(OP_BULK, 0, *rows, size, extra=(mbarrier, 0, 0, 0, 0, 0, 0, code)))
     if reduces and to_global:
         lowering.parallel = False

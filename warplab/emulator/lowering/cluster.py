@@ -5,6 +5,7 @@ from __future__ import annotations
 from warplab.emulator.core.state.layout import (
     ATOMIC_CAS,
     ATOMIC_EXCH,
+    CLUSTER_LEADER,
     CLUSTER_MAP,
     CLUSTER_RANK,
     OP_CLUSTER_ADDRESS,
@@ -13,7 +14,9 @@ from warplab.emulator.core.state.layout import (
 from warplab.emulator.lowering.lowering import Lowering, Unsupported
 from warplab.emulator.lowering.memory import ATOMICS, address_row, atomic_kind, data_rows, elements
 from warplab.emulator.program import make_record
-from warplab.isa.syntax import Instruction
+from warplab.isa.syntax import Immediate, Instruction
+
+_PEER_MASK = 0xFEFFFFFF
 
 
 def map_address(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
@@ -27,6 +30,24 @@ def map_address(lowering: Lowering, instruction: Instruction, parts: list[str]) 
     extra = (CLUSTER_MAP, int(kind[1:]) // 8, generic)
     row, ranks = lowering.source(address, kind), lowering.source(rank, "u32")
     lowering.emit(make_record(OP_CLUSTER_ADDRESS, lowering.target(destination, kind), row, ranks, extra=extra))
+
+
+def clears_peer_bit(lowering: Lowering, instruction: Instruction) -> bool:
+    """Is an and.b32 one that makes an address in shared memory that of the even block of a pair?"""
+    mask = instruction.operands[2]
+    if not isinstance(mask, Immediate) or mask.value & 0xFFFFFFFF != _PEER_MASK:
+        return False
+    bodies = (
+        item.opcode for f in lowering.module.functions.values() for item in f.body if isinstance(item, Instruction)
+    )
+    return any(opcode.startswith("cp.async.bulk.tensor") and ".cta_group::2" in opcode for opcode in bodies)
+
+
+def leaders_address(lowering: Lowering, instruction: Instruction) -> None:
+    """The same place in the even block of a pair."""
+    destination, address, _ = instruction.operands
+    place, row = lowering.target(destination, "b32"), lowering.source(address, "b32")
+    lowering.emit(make_record(OP_CLUSTER_ADDRESS, place, row, extra=(CLUSTER_LEADER, 4, 0)))
 
 
 def block_rank(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:

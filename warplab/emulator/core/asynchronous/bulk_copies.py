@@ -39,6 +39,7 @@ from warplab.emulator.core.state.bulk_layout import (
     FORM_KIND_SHIFT,
     FORM_MASK_SHIFT,
     FORM_OPERATION_SHIFT,
+    FORM_PAIR,
     FORM_RANK_SHIFT,
     FORM_SIZE_SHIFT,
     K_FIELDS,
@@ -94,6 +95,7 @@ from warplab.emulator.core.state.layout import (
     M_LIVE_THREADS,
     M_LOG,
     M_RACES,
+    M_RANK,
     M_SCRATCH,
     M_SHARED,
     M_SHARED_BYTES,
@@ -422,9 +424,11 @@ def complete_bulk(event):
     elif mask == 0:
         _to_shared(m, warp, operation, get(operation, O_SHARED), mbarrier, pc, lane)
     else:
+        # With .cta_group::2 the block of each pair hears of it whose rank is even or odd as that of the mbarrier named.
+        pair, parity = get(operation, O_FORM) & FORM_PAIR, get(owner_of(m, mbarrier), M_RANK) & 1
         for rank in range(16):
             if mask >> rank & 1:
-                beside = mapped(m, rank, offset_of(mbarrier))
+                beside = mapped(m, rank & ~1 | parity if pair else rank, offset_of(mbarrier))
                 _to_shared(m, warp, operation, _target(m, operation, rank), beside, pc, lane)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 TO_SHARED, TO_GLOBAL, WITHIN_CLUSTER = range(3)
 FORM_DIRECTION = 3
 FORM_RANK_SHIFT, FORM_OPERATION_SHIFT, FORM_KIND_SHIFT, FORM_SIZE_SHIFT, FORM_MASK_SHIFT = 4, 8, 16, 20, 32
+FORM_PAIR = 1 << 24  # .cta_group::2: the mbarrier may be the other block's of a pair
 BULK_COMMIT, BULK_WAIT = range(2)
 
 MAP_BYTES = 128  # of a tensor map

@@ -1,4 +1,8 @@
-"""mapa, getctarank and isspacep.shared::cta: addresses of shared memory among the blocks of a cluster."""
+"""mapa, getctarank and isspacep.shared::cta: addresses of shared memory among the blocks of a cluster.
+
+On a GPU bit 24 of a shared address in a cluster is the last bit of the block's rank, and a mask clears it to name the
+place in the even block of a pair (CUTLASS, Sm100MmaPeerBitMask). Here that is an action of its own.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from warplab.emulator.core.memory.cluster_memory import mapped, offset_of
 from warplab.emulator.core.state.faults import compiled, report
 from warplab.emulator.core.state.layout import (
     CLUSTER_IS_OWN,
+    CLUSTER_LEADER,
     CLUSTER_MAP,
     DST,
     FAULT_TRAP,
@@ -72,6 +77,10 @@ def cluster_address(m, warp, frame, constants, record, pc, mask):
                 store_i64(operand(frame, constants, record, DST) + 8 * lane, place + window)
             continue
         rank = part - 1 if shared and part else get(m, M_RANK)
+        if action == CLUSTER_LEADER:
+            place = mapped(m, rank & ~1, offset_of(place)) if shared else place
+            store_u32(operand(frame, constants, record, DST) + 4 * lane, np.uint32(place))
+            continue
         if action == CLUSTER_IS_OWN:
             if (place + WINDOW_HALF) >> WINDOW_BITS == 0 and rank == get(m, M_RANK):
                 own |= np.uint32(1) << np.uint32(lane)

@@ -55,6 +55,11 @@ ROWS = (
             (_TENSOR + ".shared::cta.global{,.tile}" + COMPLETES, "[] [tensor] []"),
             (_TENSOR + ".shared::cluster.global.tile" + COMPLETES + ".L2::cache_hint", "[] [tensor] [] b64"),
             (_TENSOR + ".shared::cluster.global.tile" + COMPLETES + ".multicast::cluster", "[] [tensor] [] b16"),
+            (_TENSOR + ".cta_group::2.shared::cluster.global{,.tile}" + COMPLETES, "[] [tensor] []"),
+            (
+                _TENSOR + ".shared::cluster.global" + COMPLETES + ".multicast::cluster.cta_group::2",
+                "[] [tensor] [] b16",
+            ),
             (_TENSOR + ".global.shared::cta{,.tile}.bulk_group", "[tensor] []"),
             (_TENSOR + ".global.shared::cta.tile.bulk_group.L2::cache_hint", "[tensor] [] b64"),
             ("cp.async.bulk.prefetch.tensor" + _DIMENSIONS + ".L2.global{,.tile}", "[tensor]"),
@@ -62,7 +67,7 @@ ROWS = (
         bulk.bulk,
         Work.CONTROL,
         stores=True,
-        since={"": 90},
+        since={"": 90, "cta_group__2": 100},
         refused=(
             ("cp.async.bulk.tensor{.3d,.4d,.5d}.shared::cluster.global.im2col" + COMPLETES, "[] [tensor] [] {b16}"),
             ("cp.async.bulk.tensor{.3d,.4d,.5d}.global.shared::cta.im2col_no_offs.bulk_group", "[tensor] []"),
