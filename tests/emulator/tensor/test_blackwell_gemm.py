@@ -5,12 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from corpus.emulator.blackwell_gemm import SOURCE, TWINS, gemm_plan, operands
 from tests.emulator.plans import compile_cuda
-from tests.emulator.tensor.blackwell_gemm import SOURCE, run
+from warplab.emulator import execute
 from warplab.plan import assembler
-from warplab.plan.execution import FindingKind
+from warplab.plan.execution import Execution
 
 pytestmark = pytest.mark.stored
+
+
+def run(source: str, m: int = 128, n: int = 128, k: int = 64, **options) -> tuple[Execution, np.ndarray]:
+    """The execution, and the product in float64."""
+    inputs = operands(m, n, k)
+    plan = gemm_plan(compile_cuda(source, "compute_100a"), source, m, n, k)
+    result = execute(plan, inputs, architecture="sm_100a", **options)
+    return result, inputs["a"].astype(np.float64) @ inputs["b"].astype(np.float64).T
 
 
 @pytest.mark.parametrize("options", [{}, {"reverse": True}, {"sanitize": False}, {"seed": 1}, {"seed": 2}], ids=str)
@@ -27,29 +36,6 @@ def test_the_product(shape: tuple[int, int, int], options: dict) -> None:
 def line_of(text: str) -> int:
     """The line of the source that holds a text first."""
     return SOURCE[: SOURCE.index(text)].count("\n") + 1
-
-
-FENCE = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
-AFTER = 'asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");'
-AGAIN = "@!p bra AGAIN; }"
-DEALLOC = 'asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 128;" :: "r"(sums));'
-# NVRTC names the last line of an asm statement.
-LOAD = ': "r"(from));'
-PRODUCT = '"r"(step + i)'
-BARRIER = '    __syncthreads();\n    if (warp == 0)\n        asm volatile("tcgen05.dealloc'
-RACE, OUT, TRAP = FindingKind.RACE, FindingKind.OUT_OF_BOUNDS, FindingKind.TRAP
-TWINS = {  # what is changed, the kind of the finding, words of it, the line that it names
-    "no wait": (AGAIN, "}", RACE, "put tcgen05.commit behind that line and wait for its mbarrier", LOAD),
-    "no fence behind the wait": (AFTER, "", FindingKind.ADVISORY, "put tcgen05.fence::after_thread_sync", LOAD),
-    "no fence for the async proxy": (FENCE, "", RACE, "no fence.proxy.async in between", PRODUCT),
-    "nothing deallocated": (DEALLOC, ";", TRAP, "allocates 128 columns of tensor memory that the block", ""),
-    "deallocated too early": (BARRIER, BARRIER.removeprefix("    __syncthreads();"), OUT, "been deallocated", LOAD),
-    "lanes of the first warp": (" + (warp * 32 << 16)", "", OUT, "from lane 0 on, but this warp", LOAD),
-    "too few columns": ("[%0], 128;", "[%0], 64;", OUT, "which are not all allocated", PRODUCT),
-    "sums of nothing": ('"r"(step + i)', '"r"(1)', FindingKind.UNINITIALISED, "column 0 of tensor memory", PRODUCT),
-    "a size of its own": ("[%0], 128;", "[%0], 100;", TRAP, "power of two from 32 to 512", ""),
-    "a shape that is none": ("TILE / 16 << 24", "TILE / 32 * 3 / 2 << 24", TRAP, "m = 96 and n = 128", PRODUCT),
-}
 
 
 @pytest.mark.parametrize("name", TWINS)

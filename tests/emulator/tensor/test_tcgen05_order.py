@@ -188,6 +188,39 @@ def test_a_missing_fence_around_a_barrier_is_advice(between: str) -> None:
     assert found(missing, RACE, "put tcgen05.wait::st behind that line")
 
 
+# Registers that are used before their load has been waited for
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        put(1),
+        "    add.u32 %r120, %r100, 1;\n",
+        "    mov.b32 %r120, %r101;\n    xor.b32 %r121, %r120, 1;\n",
+        "    setp.gt.u32 %p6, %r103, 3;\n",
+        "    mov.u32 %r122, 0;\nAGAIN: add.u32 %r122, %r122, 1; setp.lt.u32 %p6, %r122, %r100; @%p6 bra AGAIN;\n",
+    ],
+    ids=["stored", "added", "moved and added", "compared", "in a loop"],
+)
+def test_a_register_that_is_used_before_its_load_was_waited_for(use: str) -> None:
+    words = np.zeros((4, 128), np.uint32)
+    faulty = run(fill(4) + load(4) + use + WAIT_LOAD, words=words)
+    assert [f.kind for f in faulty.findings] == [ADVISORY]
+    assert "uses a register that an earlier instruction loads from tensor memory" in faulty.findings[0].message
+    assert run(fill(4) + load(4) + WAIT_LOAD + use, words=words).findings == ()
+
+
+def test_registers_that_no_load_has_in_flight() -> None:
+    """A wait ends all loads, a move hands on, another value ends it; and a tcgen05.st takes what a load gives."""
+    words = np.zeros((4, 128), np.uint32)
+    moved = "    mov.b32 %r120, %r100;\n"
+    assert run(fill(4) + load(4) + moved + WAIT_LOAD + put(1, 120), words=words).findings == ()
+    again = "    mov.u32 %r100, 7;\n" + put(1)
+    assert run(fill(4) + load(4) + again + WAIT_LOAD, words=words).findings == ()
+    other = "    add.u32 %r9, %own, 8;\n" + store(4, address="%r9") + WAIT_STORE
+    assert run(fill(4) + load(4) + other + WAIT_LOAD, words=words).findings == ()
+
+
 # What is written
 
 

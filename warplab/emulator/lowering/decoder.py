@@ -38,6 +38,7 @@ from warplab.emulator.lowering.passes.exposed import mark_exposed
 from warplab.emulator.lowering.passes.speculation import watch_speculated
 from warplab.emulator.lowering.passes.written import access_widths, written_names
 from warplab.emulator.lowering.registers import allocate
+from warplab.emulator.lowering.tensor_load_hazards import guard_loaded_registers
 from warplab.emulator.lowering.wgmma_hazards import guard_registers
 from warplab.emulator.program import ROWS_BASE, Program
 from warplab.isa.machine_code import MachineCode, MachineInstruction
@@ -110,6 +111,7 @@ def decode(module: Module, entry: str, machine: MachineCode | None = None) -> Pr
     lowering = Lowering(module, entry, TABLE)
     lowering.lower()
     guard_registers(lowering)
+    guard_loaded_registers(lowering)
     own: list[MachineInstruction] = []
     if machine and entry in machine:
         others = {f.name for f in module.functions.values() if f.entry and f.name != entry}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from warplab.emulator.core.state.layout import (
     FULL_MASK,
     OP_ROWS,
@@ -20,6 +22,7 @@ from warplab.emulator.core.state.tensor_layout import (
     FORM_A_MEMORY,
     FORM_KIND_SHIFT,
     FORM_MASKED,
+    FORM_PACKED_SHIFT,
     FORM_PAIR,
     FORM_SCALES_SHIFT,
     KIND_F8F6F4,
@@ -55,6 +58,7 @@ from warplab.isa.syntax import Address, Group, Immediate, Instruction, Operand
 
 _TARGETS = ("sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_110a", "sm_110f")
 _DIVIDES = ("sm_100a", "sm_100f", "sm_103a", "sm_103f")  # those that divide D
+_REDUCES = ("sm_103a", "sm_103f", "sm_110a", "sm_110f")  # those that reduce what they load
 _SHAPES = {  # with the registers of .x1
     "32x32b": (SHAPE_32X32B, 1),
     "16x64b": (SHAPE_16X64B, 1),
@@ -94,7 +98,7 @@ def _need_target(
     if lowering.module.target not in targets:
         where = _where(lowering, instruction)
         raise PlanError(
-            f"{where} uses {what}, which is not part of the target {lowering.module.target}: compile for sm_100a."
+            f"{where} uses {what}, which is not part of the target {lowering.module.target}: compile for {targets[0]}."
         )
 
 
@@ -184,6 +188,9 @@ def wait(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None
 def move(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     """ld.sync.aligned.shape.num{.pack::16b}.b32 registers, [address]{, split}; st has them the other way round."""
     _need_target(lowering, instruction)
+    if parts[2:3] == ["red"]:
+        _load_and_reduce(lowering, instruction, parts)
+        return
     stores = parts[1] == "st"
     packing = "unpack__16b" if stores else "pack__16b"
     packed = parts[6:7] == [packing]
@@ -211,6 +218,36 @@ def move(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None
     action = TM_STORE if stores else TM_LOAD
     extra = (code, registers, lowering.constant(32, FULL_MASK), action, 0, int(packed), 0, names)
     lowering.emit(make_record(OP_TENSOR_MEMORY, 0, place, imm=split, extra=extra)).counted = True
+
+
+def _load_and_reduce(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """ld.red.sync.aligned.shape.num.{min,max}{.abs}{.NaN}.type registers, result, [address]{, split}: a load, and the
+    least or largest of what each thread has loaded."""
+    _need_target(lowering, instruction, "tcgen05.ld.red", _REDUCES)
+    kind, operation, flags = parts[-1], "".join(parts[7:8]), parts[8:-1]
+    data, result, *rest = instruction.operands
+    if parts[5:6] not in (["32x32b"], ["16x32bx2"]) or parts[6:7] not in ([n] for n in _NUMBERS[1:]):
+        raise Unsupported
+    if operation not in ("min", "max") or kind not in ("f32", "u32", "s32") or not isinstance(data, Group):
+        raise Unsupported
+    if flags not in ([], ["abs"], ["NaN"], ["abs", "NaN"]) or flags and kind != "f32":
+        raise Unsupported
+    load = ["tcgen05", "ld", *parts[3:7], "b32"]
+    move(lowering, replace(instruction, opcode=".".join(load), operands=(data, *rest)), load)
+    key = ".".join([operation, *(["NaN"] if "NaN" in flags else []), kind])
+    total = 0
+    for item in data.items:
+        row = lowering.source(item, "b32")
+        if "abs" in flags:
+            size = lowering.temporary(32)
+            lowering.vector("abs.f32", size, row)
+            row = size
+        if total:
+            joined = lowering.temporary(32)
+            lowering.vector(key, joined, total, row)
+            row = joined
+        total = row
+    lowering.vector("mov.i32", lowering.target(result, "b32"), total)
 
 
 # What a thread does for itself
@@ -241,12 +278,19 @@ def commit(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
 
 
 def copy(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
-    """cp.cta_group.shape{.multicast} [target], descriptor."""
+    """cp.cta_group.shape{.multicast}{.b8x16.packed format} [target], descriptor."""
     _need_target(lowering, instruction)
-    shape = ".".join(parts[3:])
+    packed = {"b4x16_p64": 4, "b6x16_p32": 6}.get(parts[-1], 0)
+    if packed and parts[-2] != "b8x16":
+        raise Unsupported
+    shape = ".".join(parts[3:-2] if packed else parts[3:])
     if shape not in _COPIES:
         raise Unsupported
-    form = _COPIES[shape] << FORM_KIND_SHIFT | (FORM_PAIR if _is_pair(lowering, instruction, parts) else 0)
+    form = (
+        _COPIES[shape] << FORM_KIND_SHIFT
+        | packed << FORM_PACKED_SHIFT
+        | (FORM_PAIR if _is_pair(lowering, instruction, parts) else 0)
+    )
     target, descriptor = instruction.operands
     extra = (0, 0, 0, TC_COPY, 0, 0, 0, form)
     places = (_tensor_address(lowering, target), lowering.source(descriptor, "b64"))

@@ -8,18 +8,14 @@ the products whose registers may have been touched since the last wgmma.fence. S
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from warplab.emulator.core.state.layout import (
     DST,
     GUARD,
     GUARD_XOR,
     IMM,
-    OP_BRANCH,
     OP_EXIT,
-    OP_JUMP,
     OP_ROWS,
     OP_WGMMA,
     OP_WGMMA_GROUP,
@@ -38,12 +34,12 @@ from warplab.emulator.core.state.layout import (
     X3,
     X7,
 )
+from warplab.emulator.lowering.in_flight import bits_of_numbers, numbers_of, states_before, successors_of
 from warplab.emulator.lowering.lowering import Lowering
 from warplab.emulator.lowering.registers import Operands
 from warplab.emulator.program import ROWS_BASE, Record, make_record
 
 _MOVE = "mov.i32"
-T = TypeVar("T", "_Flight", "_Touched")
 
 
 @dataclass(frozen=True)
@@ -85,28 +81,12 @@ class _Flight:
         return self.read | self.read_later
 
 
-def _bits(numbers: list[int]) -> int:
-    result = 0
-    for number in numbers:
-        result |= 1 << number
-    return result
-
-
-def _numbers(word: int) -> list[int]:
-    result = []
-    while word:
-        low = word & -word
-        result.append(low.bit_length() - 1)
-        word ^= low
-    return result
-
-
 def _steps(records: list[Record], operands: Operands, move: int) -> list[_Step]:
     steps = []
     for record in records:
         reads, writes, _ = operands.of(record)
         moves = record.op == move and record.fields[DST] >= ROWS_BASE
-        steps.append(_Step(record, _bits(reads), _bits(writes), moves=moves))
+        steps.append(_Step(record, bits_of_numbers(reads), bits_of_numbers(writes), moves=moves))
     for position, record in enumerate(records):
         if record.op != OP_WGMMA:
             continue
@@ -121,25 +101,6 @@ def _steps(records: list[Record], operands: Operands, move: int) -> list[_Step]:
             steps[row] = _Step(records[row], hidden=True)
         steps[position] = _Step(record, steps[position].reads, 0, accumulators, fragments)
     return steps
-
-
-def _successors(records: list[Record], labels: dict[str, int]) -> tuple[list[int], list[list[int]]]:
-    """Starts of the basic blocks, and each block's successors."""
-    size = len(records)
-    starts = {0} | {p for p in labels.values() if p < size}
-    starts |= {i + 1 for i, r in enumerate(records) if r.op in (OP_BRANCH, OP_JUMP, OP_EXIT) and i + 1 < size}
-    ordered = sorted(starts)
-    index = {start: i for i, start in enumerate(ordered)}
-    successors = []
-    for block, _ in enumerate(ordered):
-        end = ordered[block + 1] if block + 1 < len(ordered) else size
-        last, following = records[end - 1], []
-        if last.op in (OP_BRANCH, OP_JUMP) and labels[last.target] < size:
-            following.append(index[labels[last.target]])
-        if (last.op not in (OP_JUMP, OP_EXIT) or last.op == OP_EXIT and last.fields[GUARD]) and end in index:
-            following.append(index[end])
-        successors.append(following)
-    return ordered, successors
 
 
 def _after_flight(flight: _Flight, step: _Step) -> _Flight:
@@ -185,31 +146,6 @@ def _after_touch(touched: _Touched, step: _Step) -> _Touched:
     return touched if record.fields[GUARD] else _Touched(touched.registers & ~step.writes)
 
 
-def _before(
-    steps: list[_Step], starts: list[int], successors: list[list[int]], empty: T, after: Callable[[T, _Step], T]
-) -> list[T]:
-    """The state before each step, on any path from the kernel's start."""
-    ends = [*starts[1:], len(steps)]
-    entry: list[T | None] = [None] * len(starts)
-    entry[0] = empty
-    waiting = [0]
-    states = [empty] * len(steps)
-    while waiting:
-        block = waiting.pop()
-        state = entry[block]
-        assert state is not None
-        for position in range(starts[block], ends[block]):
-            states[position] = state
-            state = after(state, steps[position])
-        for other in successors[block]:
-            known = entry[other]
-            joined = state if known is None else known.joined(state)
-            if joined != known:
-                entry[other] = joined
-                waiting.append(other)
-    return states
-
-
 def _check(record: Record, action: int, row: int) -> Record:
     """A record in front of another, under the same guard."""
     check = make_record(OP_WGMMA_REGISTER, 0, row, extra=(action,))
@@ -227,9 +163,9 @@ def guard_registers(lowering: Lowering) -> None:
     operands = Operands(lowering.frame)
     places = {number: place for place, number in reversed(operands.number.items())}
     steps = _steps(records, operands, VECTOR_BASE + lowering.index[_MOVE])
-    starts, successors = _successors(records, labels)
-    flights = _before(steps, starts, successors, _Flight(), _after_flight)
-    touched = _before(steps, starts, successors, _Touched(), _after_touch)
+    starts, successors = successors_of(records, labels)
+    flights = states_before(steps, starts, successors, _Flight(), _after_flight, _Flight.joined)
+    touched = states_before(steps, starts, successors, _Touched(), _after_touch, _Touched.joined)
     suspects = 0
     for step, state in zip(steps, touched, strict=True):
         found = state.registers & (step.accumulators | step.fragments)
@@ -244,7 +180,7 @@ def guard_registers(lowering: Lowering) -> None:
         record = step.record
         checks = [] if step.hidden else _checks(step, flight, suspects, places)
         if record.op == OP_EXIT or record.op == OP_WGMMA_GROUP and record.fields[X0] == WGMMA_WAIT:
-            record.keeps = tuple(places[n] for n in _numbers(flight.all_written | flight.all_read))
+            record.keeps = tuple(places[n] for n in numbers_of(flight.all_written | flight.all_read))
         moved[position] = len(result)
         result.extend(checks)
         if record.op == OP_ROWS:
@@ -266,9 +202,9 @@ def _checks(step: _Step, flight: _Flight, suspects: int, places: dict[int, int])
         if (step.reads | step.writes) & flight.all_written:
             record.fields[0], record.fields[X0] = OP_WGMMA_REGISTER, WGMMA_MOVE
         return []
-    found = [_check(record, WGMMA_READ, places[n]) for n in _numbers(step.reads & flight.all_written)]
+    found = [_check(record, WGMMA_READ, places[n]) for n in numbers_of(step.reads & flight.all_written)]
     written = step.writes & (flight.all_written | flight.all_read)
-    found += [_check(record, WGMMA_WRITE, places[n]) for n in _numbers(written)]
+    found += [_check(record, WGMMA_WRITE, places[n]) for n in numbers_of(written)]
     if step.writes & suspects:
         found.append(_check(record, WGMMA_TOUCH, 0))
     return found

@@ -22,6 +22,7 @@ from warplab.emulator.core.state.tensor_layout import (
     ORDER_COMMIT,
     ORDER_FREEING,
     ORDER_LEFT,
+    ORDER_REGISTER,
     ORDER_RELAXED,
     ORDER_WAIT_LOAD,
     ORDER_WAIT_STORE,
@@ -60,8 +61,9 @@ def tensor_sentence(fault: int, record: np.ndarray, other: str) -> str:
 
 
 def is_advisory(fault: int, record: np.ndarray) -> bool:
-    """Is all that is missing a fence of tcgen05 around a synchronisation that releases and acquires?"""
-    return fault == FAULT_TENSOR_ORDER and int(record[F_EXTRA]) in (ORDER_AFTER, ORDER_BEFORE)
+    """Is all that is missing what working kernels leave out: a fence of tcgen05 around a synchronisation that releases
+    and acquires, or the wait for a load whose registers are used?"""
+    return fault == FAULT_TENSOR_ORDER and int(record[F_EXTRA]) in (ORDER_AFTER, ORDER_BEFORE, ORDER_REGISTER)
 
 
 def _place(reason: int, record: np.ndarray) -> str:
@@ -93,6 +95,11 @@ def _order(reason: int, record: np.ndarray, other: str) -> str:
         return (
             "starts a product that may not be done when the block ends: put tcgen05.commit behind it and wait for its "
             "mbarrier."
+        )
+    if reason == ORDER_REGISTER:
+        return (
+            f"uses a register that {other} loads from tensor memory, which may not be there yet: put "
+            "tcgen05.wait::ld before this line."
         )
     head = f"{verb} tensor memory that {other} {earlier}, "
     if reason == ORDER_COMMIT:

@@ -16,7 +16,7 @@ An OP_TENSOR_CORE, which each thread executes for itself:
                      descriptor, X1 the predicate enable-input-d, IMM by what power of two D is divided, X7 the form;
                      the OP_ROWS record in front names the lanes that stay in SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5
     mma with scales  the same, but OP_ROWS names the addresses of A's and B's scales in SRC_A and SRC_B
-    cp               SRC_A the address in tensor memory, SRC_B the descriptor of the source, X7 the shape
+    cp               SRC_A the address in tensor memory, SRC_B the descriptor of the source, X7 the form
     commit           SRC_A the mbarrier's address with offset IMM, X5 1 if it is generic, SRC_B the mask of a multicast
     fences           nothing else
 
@@ -34,7 +34,8 @@ HALVES, HALF_LANES = 8, 16  # the search for hazards looks at 16 lanes of a colu
 ALL_LANES = (1 << HALF_LANES) - 1
 
 TM_ALLOC, TM_DEALLOC, TM_RELINQUISH, TM_LOAD, TM_STORE, TM_WAIT_LOAD, TM_WAIT_STORE = range(7)
-TC_PRODUCT, TC_COMMIT, TC_FENCE_BEFORE, TC_FENCE_AFTER, TC_COPY = range(5)
+# TC_USED: a register is used that a load may not have given yet, see lowering/tensor_load_hazards.py
+TC_PRODUCT, TC_COMMIT, TC_FENCE_BEFORE, TC_FENCE_AFTER, TC_COPY, TC_USED = range(6)
 SHAPE_32X32B, SHAPE_16X64B, SHAPE_16X128B, SHAPE_16X256B, SHAPE_16X32BX2 = range(5)
 
 # The form of an mma: flags, and its kind above them
@@ -42,6 +43,7 @@ SHAPE_32X32B, SHAPE_16X64B, SHAPE_16X128B, SHAPE_16X256B, SHAPE_16X32BX2 = range
 FORM_A_MEMORY, FORM_MASKED, FORM_PAIR = 1, 2, 4
 FORM_KIND_SHIFT = 8
 FORM_SCALES_SHIFT = 16  # and the scales of a row: 0 for a product without
+FORM_PACKED_SHIFT = 16  # of a copy: the bits of the elements that it unpacks to a byte each, 0 for none
 KIND_F16, KIND_TF32, KIND_F8F6F4, KIND_I8, KIND_MXF8F6F4, KIND_MXF4, KIND_MXF4NVF4 = range(7)
 COPY_128X256B, COPY_128X128B, COPY_4X256B, COPY_64X128B_02_13, COPY_64X128B_01_23, COPY_32X128B = range(6)
 
@@ -64,7 +66,7 @@ WARPS = 32  # of a block, at most
 T_RELAXED = T_WAITERS + WARPS * WAITER_FIELDS  # for each warp, not 0: its last look at an mbarrier did not acquire
 T_PENDING = T_RELAXED + WARPS  # for each warp: accesses that it has not waited for
 PENDING = 64
-P_WRITES, P_HALVES, P_COLUMN, P_COLUMNS, P_FIELDS = range(5)
+P_WRITES, P_HALVES, P_COLUMN, P_COLUMNS, P_PC, P_FIELDS = range(6)
 PENDING_FIELDS = 1 + PENDING * P_FIELDS
 T_QUEUE = T_PENDING + WARPS * PENDING_FIELDS  # a ring of operations
 QUEUE = 256
@@ -92,7 +94,9 @@ BY_PENDING = 16  # beside these: the warp has not waited for its access
 
 # Why a fault: F_EXTRA
 PLACE_LANES, PLACE_BEYOND, PLACE_FREED, PLACE_ADDRESSES = range(4)
-ORDER_COMMIT, ORDER_AFTER, ORDER_BEFORE, ORDER_SYNC, ORDER_WAIT_LOAD, ORDER_WAIT_STORE, ORDER_LEFT = range(1, 8)
+ORDER_COMMIT, ORDER_AFTER, ORDER_BEFORE, ORDER_SYNC, ORDER_WAIT_LOAD, ORDER_WAIT_STORE, ORDER_LEFT, ORDER_REGISTER = (
+    range(1, 9)
+)
 # beside these: the later access deallocates; what the two are ordered by does not acquire
 ORDER_FREEING, ORDER_RELAXED = 16, 32
 (

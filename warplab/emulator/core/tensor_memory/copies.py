@@ -1,8 +1,9 @@
-"""tcgen05.cp: rows of shared memory to lanes of tensor memory.
+"""tcgen05.cp: rows of shared memory to lanes of tensor memory, 16 bytes at a time.
 
 Row r goes to lane r of 128; of 4 to the lanes 32 r from the address on; of 32 to that lane of each warp's 32; of 64 to
 lanes r and r + 64 (.warpx2::02_13), or the first 32 to lanes r and r + 32 and the others behind them (::01_23). (PTX
-ISA, "tcgen05.cp"; CUTLASS, copy_traits_sm100.hpp.) Formats that are unpacked on the way are not modelled.
+ISA, "tcgen05.cp"; CUTLASS, copy_traits_sm100.hpp.) Of packed formats 16 bytes hold 16 elements of 4 or 6 bits and
+padding behind them; each gets a byte, in the bits that mma.sync has it in.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import numpy as np
 
 from warplab.emulator.core.state.faults import compiled, report
 from warplab.emulator.core.state.layout import FAULT_TENSOR_RULE, M_SHARED
-from warplab.emulator.core.state.raw import copy_bytes, fill_bytes, get
+from warplab.emulator.core.state.raw import copy_bytes, fill_bytes, get, load_u8, store_u8
 from warplab.emulator.core.state.tensor_layout import (
     BY_COPY,
     COPY_4X256B,
@@ -20,6 +21,7 @@ from warplab.emulator.core.state.tensor_layout import (
     COPY_64X128B_02_13,
     COPY_128X256B,
     FORM_KIND_SHIFT,
+    FORM_PACKED_SHIFT,
     FORM_PAIR,
     HALF_LANES,
     HALVES,
@@ -40,6 +42,21 @@ from warplab.emulator.core.tensor_memory.order import lanes_of, write_cells
 from warplab.emulator.core.tensor_memory.pairs import block_of, blocks_of, has_pair
 from warplab.emulator.core.tensor_memory.places import allocated, column_of, host_of, lane_of
 from warplab.emulator.core.tensor_memory.shared_operands import end_reading, start_reading
+
+
+@compiled
+def _shape(form):
+    return (form >> FORM_KIND_SHIFT) & 0xFF
+
+
+@compiled
+def _unpack(target, source, bits):
+    """Sixteen elements of `bits` bits, side by side, to a byte each: four bits in the middle of theirs."""
+    for element in range(PIECE_BYTES):
+        first = element * bits
+        pair = np.uint32(load_u8(source + first // 8)) | np.uint32(load_u8(source + first // 8 + 1)) << np.uint32(8)
+        word = pair >> np.uint32(first % 8) & np.uint32((1 << bits) - 1)
+        store_u8(target + element, np.uint8(word << np.uint32(6 - bits)))
 
 
 @compiled
@@ -76,7 +93,7 @@ def accept_copy(m, operation):
     """Check a copy that is issued and note what it will read and write; False if it cannot be made."""
     pc, warp, lane = get(operation, O_PC), get(operation, O_WARP), get(operation, O_LANE)
     form, address, descriptor = get(operation, O_FORM), get(operation, O_D), get(operation, O_A)
-    shape = form >> FORM_KIND_SHIFT
+    shape = _shape(form)
     rows, width, first = _rows(shape), _width(shape), lane_of(address)
     if not well_formed(descriptor, False, np.int64(1)):
         report(m, FAULT_TENSOR_RULE, pc, warp, lane, descriptor, 0, 0, -1, 0, RULE_DESCRIPTOR)
@@ -104,14 +121,17 @@ def accept_copy(m, operation):
 @compiled
 def _copy_rows(m, owner, operation):
     address, descriptor = get(operation, O_D), get(operation, O_A)
-    shape = get(operation, O_FORM) >> FORM_KIND_SHIFT
+    shape = _shape(get(operation, O_FORM))
+    bits = get(operation, O_FORM) >> FORM_PACKED_SHIFT
     rows, width = _rows(shape), _width(shape)
     for row in range(rows):
         for copy in range(max(1, 128 // rows) if shape != COPY_4X256B else 1):
             for at in range(0, width, PIECE_BYTES):
                 source = element_address(descriptor, False, np.int64(1), row, at)
                 target = host_of(owner, _lane(shape, lane_of(address), row, copy), column_of(address)) + at
-                if inside(owner, source, PIECE_BYTES):
+                if bits and inside(owner, source, PIECE_BYTES):
+                    _unpack(target, get(owner, M_SHARED) + source, bits)
+                elif inside(owner, source, PIECE_BYTES):
                     copy_bytes(target, get(owner, M_SHARED) + source, PIECE_BYTES)
                 else:
                     fill_bytes(target, np.uint8(0), PIECE_BYTES)

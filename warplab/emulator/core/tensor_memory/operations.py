@@ -76,9 +76,10 @@ from warplab.emulator.core.state.tensor_layout import (
     TC_COPY,
     TC_FENCE_AFTER,
     TC_FENCE_BEFORE,
+    TC_USED,
 )
 from warplab.emulator.core.tensor_memory.copies import accept_copy, make_copy
-from warplab.emulator.core.tensor_memory.order import fence_after, fence_before, release_done
+from warplab.emulator.core.tensor_memory.order import check_loaded, fence_after, fence_before, release_done
 from warplab.emulator.core.tensor_memory.pairs import blocks_of
 from warplab.emulator.core.tensor_memory.product import accept_product, make_product
 from warplab.emulator.core.tensor_memory.scales import scales_of
@@ -188,6 +189,9 @@ def ask_core(m, warp, frame, constants, record, pc, mask):
         return
     if action == TC_FENCE_AFTER:
         fence_after(m, warp)
+        return
+    if action == TC_USED:
+        check_loaded(m, warp, pc, np.int64(trailing_zeros32(np.uint32(mask))))
         return
     moment = own_clock(m, warp)
     _do_some(m)

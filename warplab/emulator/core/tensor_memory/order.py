@@ -59,6 +59,7 @@ from warplab.emulator.core.state.tensor_layout import (
     ORDER_BEFORE,
     ORDER_COMMIT,
     ORDER_FREEING,
+    ORDER_REGISTER,
     ORDER_RELAXED,
     ORDER_SYNC,
     ORDER_WAIT_LOAD,
@@ -67,6 +68,7 @@ from warplab.emulator.core.state.tensor_layout import (
     P_COLUMNS,
     P_FIELDS,
     P_HALVES,
+    P_PC,
     P_WRITES,
     PENDING,
     PENDING_FIELDS,
@@ -296,7 +298,7 @@ def read_cells(m, owner, warp, halves, address, column, count, kind, pc, lane):
                 store_i32(cell + 4 * X_READERS, load_i32(cell + 4 * X_READERS) | np.int32(1 << place))
                 _note(m, warp, _reader(cell, place), noted, pc)
     if kind == BY_LOAD:
-        _note_pending(m, warp, 0, halves, column, count)
+        _note_pending(m, warp, 0, halves, column, count, pc)
 
 
 @compiled
@@ -327,7 +329,7 @@ def write_cells(m, owner, warp, lanes, address, column, count, kind, pc, lane):
                 _note(m, warp, cell + 4 * X_WRITE, noted, pc)
                 store_i32(cell + 4 * X_READERS, np.int32(0))
     if kind == BY_STORE:
-        _note_pending(m, warp, 1, halves, column, count)
+        _note_pending(m, warp, 1, halves, column, count, pc)
 
 
 @compiled
@@ -361,7 +363,7 @@ def _pending(m, warp):
 
 
 @compiled
-def _note_pending(m, warp, writes, halves, column, count):
+def _note_pending(m, warp, writes, halves, column, count, pc):
     """Keep an access that its warp has to wait for; of too many the oldest count as waited for."""
     pending = _pending(m, warp)
     if get(pending, 0) == PENDING:
@@ -372,6 +374,7 @@ def _note_pending(m, warp, writes, halves, column, count):
     put(entry, P_HALVES, halves)
     put(entry, P_COLUMN, column)
     put(entry, P_COLUMNS, count)
+    put(entry, P_PC, pc)
     increase(pending, 0, 1)
 
 
@@ -397,6 +400,18 @@ def _finish(m, warp, writes):
                         store_i32(access + 4 * A_CLOCK, clock)
                         store_i32(access + 4 * A_KIND, np.int32(kind & ~BY_PENDING))
     put(pending, 0, kept)
+
+
+@compiled
+def check_loaded(m, warp, pc, lane):
+    """A thread uses a register of a load: report it if the warp has not waited for its loads."""
+    pending = _pending(m, warp)
+    for index in range(get(pending, 0) if get(m, M_SHARED_SHADOW) else 0):
+        entry = pending + 8 * (1 + index * P_FIELDS)
+        if get(entry, P_WRITES) == 0:
+            if not _is_known(m, get(entry, P_PC), ORDER_REGISTER):
+                report(m, FAULT_TENSOR_ORDER, pc, warp, lane, 0, 0, 0, get(entry, P_PC), 0, ORDER_REGISTER)
+            return
 
 
 @compiled

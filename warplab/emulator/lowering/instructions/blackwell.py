@@ -109,10 +109,10 @@ ROWS = (
         (
             ("tcgen05.cp{.cta_group::1,.cta_group::2}{.128x256b,.128x128b,.4x256b,.32x128b.warpx4}", "[tmem] b64"),
             ("tcgen05.cp.cta_group::1.64x128b{.warpx2::02_13,.warpx2::01_23}", "[tmem] b64"),
+            ("tcgen05.cp.cta_group::1{.128x256b,.32x128b.warpx4}.b8x16{.b4x16_p64,.b6x16_p32}", "[tmem] b64"),
         ),
         tcgen05.copy,
         Work.MEMORY,
-        refused=(("tcgen05.cp.cta_group::1.128x256b.b8x16{.b4x16_p64,.b6x16_p32}", "[tmem] b64"),),
         writes=False,
         tested=_BUILDER,
     ),

@@ -1,13 +1,11 @@
-"""C = A B^T by tcgen05 in CUDA C++: tiles of 128 x 128 x 64, one product after the other."""
+"""C = A B^T by tcgen05 in CUDA C++, tiles of 128 x 128 x 64, one product after the other; and faulty twins of it."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tests.emulator.plans import buffer, compile_cuda, plan_of
-from warplab.emulator import execute
-from warplab.plan.execution import Execution
-from warplab.plan.model import Plan, Pointer, Role, Value
+from warplab.plan.execution import FindingKind
+from warplab.plan.model import Argument, Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role, Value
 
 SOURCE = r"""
 #include <cuda_fp16.h>
@@ -88,26 +86,55 @@ extern "C" __global__ void gemm(const half* a, const half* b, float* c, int n, i
         asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 128;" :: "r"(sums));
 }
 """
-TILE, TILE_BYTES = 128, 2 * 128 * 64 * 2
+TILE, TILE_BYTES, THREADS = 128, 2 * 128 * 64 * 2, 128
+ARCHITECTURE = "sm_100a"
+
+FENCE = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
+AFTER = 'asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");'
+WAIT_LOAD = 'asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");'
+AGAIN = "@!p bra AGAIN; }"
+DEALLOC = 'asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 128;" :: "r"(sums));'
+# NVRTC names the last line of an asm statement.
+LOAD = ': "r"(from));'
+PRODUCT = '"r"(step + i)'
+BARRIER = '    __syncthreads();\n    if (warp == 0)\n        asm volatile("tcgen05.dealloc'
+RACE, OUT, TRAP, ADVISORY = (
+    FindingKind.RACE, FindingKind.OUT_OF_BOUNDS, FindingKind.TRAP, FindingKind.ADVISORY,
+)  # fmt: skip
+TWINS = {  # what is changed, the kind of the finding, words of it, the line that it names
+    "no wait": (AGAIN, "}", RACE, "put tcgen05.commit behind that line and wait for its mbarrier", LOAD),
+    "no wait for the loads": (WAIT_LOAD, "", ADVISORY, "put tcgen05.wait::ld before this line", ""),
+    "no fence behind the wait": (AFTER, "", ADVISORY, "put tcgen05.fence::after_thread_sync", LOAD),
+    "no fence for the async proxy": (FENCE, "", RACE, "no fence.proxy.async in between", PRODUCT),
+    "nothing deallocated": (DEALLOC, ";", TRAP, "allocates 128 columns of tensor memory that the block", ""),
+    "deallocated too early": (BARRIER, BARRIER.removeprefix("    __syncthreads();"), OUT, "been deallocated", LOAD),
+    "lanes of the first warp": (" + (warp * 32 << 16)", "", OUT, "from lane 0 on, but this warp", LOAD),
+    "too few columns": ("[%0], 128;", "[%0], 64;", OUT, "which are not all allocated", PRODUCT),
+    "sums of nothing": ('"r"(step + i)', '"r"(1)', FindingKind.UNINITIALISED, "column 0 of tensor memory", PRODUCT),
+    "a size of its own": ("[%0], 128;", "[%0], 100;", TRAP, "power of two from 32 to 512", ""),
+    "a shape that is none": ("TILE / 16 << 24", "TILE / 32 * 3 / 2 << 24", TRAP, "m = 96 and n = 128", PRODUCT),
+}
 
 
-def gemm_plan(source: str, m: int, n: int, k: int) -> Plan:
-    """A plan of C [m, n] = A [m, k] B [n, k]^T; all multiples of the tile."""
+def gemm_plan(ptx: str, source: str, m: int, n: int, k: int) -> Plan:
+    """A plan of C [m, n] = A [m, k] B [n, k]^T; all multiples of the tile. `ptx` is what NVRTC makes of `source`."""
     arrays = operands(m, n, k) | {"c": np.zeros((m, n), np.float32)}
-    buffers = {name: buffer(name, x, Role.OUTPUT if name == "c" else Role.INPUT) for name, x in arrays.items()}
-    arguments = (*(Pointer(name, 0, name) for name in arrays), Value("int32", n), Value("int32", k))
-    ptx = compile_cuda(source, "compute_100a")
-    return plan_of(ptx, "gemm", buffers, arguments, (n // TILE, m // TILE), (128,), TILE_BYTES, source)
+    buffers = {
+        name: Buffer(name, Role.OUTPUT if name == "c" else Role.INPUT, x.dtype.name, x.shape, x.strides)
+        for name, x in arrays.items()
+    }
+    arguments: tuple[Argument, ...] = (
+        *(Pointer(name, 0, name) for name in arrays),
+        Value("int32", n),
+        Value("int32", k),
+    )
+    sizes = (8, 8, 8, 4, 4)
+    kernel = Kernel("gemm", "gemm", Language.CUDA_CPP, tuple(Parameter("", z, z) for z in sizes), {ARCHITECTURE: ptx})
+    launch = Launch("gemm", (n // TILE, m // TILE, 1), (THREADS, 1, 1), arguments, TILE_BYTES)
+    return Plan("host", {"gemm": kernel}, buffers, (launch,), source, "submission.py")
 
 
 def operands(m: int, n: int, k: int) -> dict[str, np.ndarray]:
     """Normally distributed halves."""
     rng = np.random.default_rng(7)
     return {"a": rng.normal(size=(m, k)).astype(np.float16), "b": rng.normal(size=(n, k)).astype(np.float16)}
-
-
-def run(source: str, m: int = 128, n: int = 128, k: int = 64, **options) -> tuple[Execution, np.ndarray]:
-    """The execution, and the product in float64."""
-    inputs = operands(m, n, k)
-    result = execute(gemm_plan(source, m, n, k), inputs, architecture="sm_100a", **options)
-    return result, inputs["a"].astype(np.float64) @ inputs["b"].astype(np.float64).T
