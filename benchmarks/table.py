@@ -71,6 +71,7 @@ BENCHMARKS: Sequence[Benchmark] = (
     Benchmark("benchmarks.class_grading --gpu", GPU, ("class_gpu", "class_gpus"), "The same on the GPUs of this machine.", minutes=8),
     Benchmark("benchmarks.class_faults", NOTHING, ("class_faults",), "A hundred killed processes of a class: what was lost.", minutes=20),
     Benchmark("benchmarks.beside_cpu", GPU, ("beside_cpu",), "The same axpy, product and chase of pointers on a processor and a GPU.", minutes=1),
+    Benchmark("benchmarks.blackwell", NOTHING, ("blackwell",), "Blackwell on the emulator: its tests, twins and speed; sums beside MMA-Sim; foreign kernels.", minutes=5),
     Benchmark("benchmarks.compaction", GPU, ("compaction",), "Lab 20's reference and tiles of other sizes beside a copy, CUB and PyTorch.", ("torch", "nvcc"), 2),
     Benchmark("benchmarks.attention", HOPPER, ("attention",), "Lab 21's last rung beside PyTorch's attention, backend by backend.", ("torch",), 1),
     Benchmark("benchmarks.decode.attention", HOPPER, (), "Decoding with paged keys and values beside a copy and PyTorch (attention.json).", ("torch",), 1),
