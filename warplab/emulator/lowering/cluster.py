@@ -16,7 +16,7 @@ from warplab.emulator.lowering.memory import ATOMICS, address_row, atomic_kind, 
 from warplab.emulator.program import make_record
 from warplab.isa.syntax import Immediate, Instruction
 
-_PEER_MASK = 0xFEFFFFFF
+_PEER_MASK, _OFFSET = 0xFEFFFFFF, 0x00FFFFFF
 
 
 def map_address(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
@@ -35,8 +35,8 @@ def map_address(lowering: Lowering, instruction: Instruction, parts: list[str]) 
 def clears_peer_bit(lowering: Lowering, instruction: Instruction) -> bool:
     """Is an and.b32 one that makes an address in shared memory that of the even block of a pair?"""
     mask = instruction.operands[2]
-    if not isinstance(mask, Immediate) or mask.value & 0xFFFFFFFF != _PEER_MASK:
-        return False
+    if not isinstance(mask, Immediate) or (mask.value | _OFFSET) & 0xFFFFFFFF != _PEER_MASK:
+        return False  # bits of the offset may be cleared as well
     bodies = (
         item.opcode for f in lowering.module.functions.values() for item in f.body if isinstance(item, Instruction)
     )
@@ -45,9 +45,12 @@ def clears_peer_bit(lowering: Lowering, instruction: Instruction) -> bool:
 
 def leaders_address(lowering: Lowering, instruction: Instruction) -> None:
     """The same place in the even block of a pair."""
-    destination, address, _ = instruction.operands
-    place, row = lowering.target(destination, "b32"), lowering.source(address, "b32")
-    lowering.emit(make_record(OP_CLUSTER_ADDRESS, place, row, extra=(CLUSTER_LEADER, 4, 0)))
+    destination, address, mask = instruction.operands
+    assert isinstance(mask, Immediate)
+    leader, row = lowering.temporary(32), lowering.source(address, "b32")
+    lowering.emit(make_record(OP_CLUSTER_ADDRESS, leader, row, extra=(CLUSTER_LEADER, 4, 0)))
+    offset = lowering.constant(32, (mask.value | ~_OFFSET) & 0xFFFFFFFF)
+    lowering.vector("and.i32", lowering.target(destination, "b32"), leader, offset)
 
 
 def block_rank(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
