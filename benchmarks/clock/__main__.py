@@ -2,6 +2,9 @@
 
 `python -m benchmarks.clock measure [LAB ...]` times them on the GPU present and writes clock_times.json, or if that is
 of another GPU one beside it. Names of labs, or `textbook`, restrict it.
+
+`python -m benchmarks.clock compare` models each on the emulator, needs no GPU, and writes clock.json: the errors of the
+two halves (subjects.py) against clock_times.json.
 """
 
 from __future__ import annotations
@@ -11,18 +14,22 @@ import sys
 import time
 from collections.abc import Iterator
 
-from benchmarks.clock import subjects
-from benchmarks.clock.measure import Wrong, times
+from benchmarks.clock import compare, subjects
 from course import results
 from warplab.errors import WarplabError
+from warplab.hardware.chips import find_chip
 from warplab.hardware.device import architecture_of, present
+from warplab.plan.model import EMULATED_ARCHITECTURE
 
 TIMES = results.DIRECTORY / "clock_times.json"
+RESULT = results.DIRECTORY / "clock.json"
 TEXTBOOK = "textbook"
 
 
 def measure(wanted: list[str]) -> int:
     """Time all subjects, those that were never timed on a GPU last; what was timed stays if a later one fails."""
+    from benchmarks.clock.measure import Wrong, times  # imports CuPy's device
+
     device = present()
     if device is None:
         print("No GPU answers in this machine.", file=sys.stderr)
@@ -53,13 +60,34 @@ def _parts(wanted: list[str], architecture: str) -> Iterator[list[subjects.Subje
         yield [subject for subject, file in zip(captured, files, strict=True) if file.lab == lab]
 
 
+def compare_all() -> int:
+    """Model every subject that has a measured time."""
+    measured = {r.name: r.value / 1e3 for r in results.read(TIMES).records}
+    chip = find_chip(results.read(TIMES).header.gpu)
+    if chip is None:
+        print("The GPU of clock_times.json has no datasheet here.", file=sys.stderr)
+        return 1
+    records = []
+    for part in _parts([], EMULATED_ARCHITECTURE):
+        for subject in part:
+            if subject.name in measured:
+                model = compare.modelled(subject, EMULATED_ARCHITECTURE, chip)
+                records.append(compare.record(subject.name, model, measured[subject.name]))
+                print(f"{subject.name:60} {model.seconds / measured[subject.name]:6.2f}", flush=True)
+    found = compare.summaries(records)
+    results.write(RESULT, results.make_header("python -m benchmarks.clock compare"), [*found, *records])
+    for summary in found:
+        print(f"{summary.name:8} {summary.metric:20} {summary.value:8.3f}")
+    return 0
+
+
 def main() -> int:
     """Exit code 0 once the file is written, 1 if a part of it could not be measured, 3 without a GPU."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.clock", description=__doc__)
-    parser.add_argument("command", choices=["measure"])
+    parser.add_argument("command", choices=["measure", "compare"])
     parser.add_argument("parts", nargs="*")
     arguments = parser.parse_args()
-    return measure(arguments.parts)
+    return measure(arguments.parts) if arguments.command == "measure" else compare_all()
 
 
 if __name__ == "__main__":

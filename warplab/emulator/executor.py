@@ -40,7 +40,7 @@ from warplab.isa.syntax import Function, Module
 from warplab.plan.disassembler import read_ahead
 from warplab.plan.execution import COUNTERS_NOTE, CacheTraffic, Execution, Finding, FindingKind, LaunchProfile, Writer
 from warplab.plan.limits import limits_of
-from warplab.plan.model import Dim3, Kernel, Language, Launch, Plan, Pointer, Role, TensorMap
+from warplab.plan.model import Cubin, Dim3, Kernel, Language, Launch, Plan, Pointer, Role, TensorMap
 from warplab.plan.ranking import ranked
 
 MAX_THREADS = 1024
@@ -205,9 +205,12 @@ class Session:
 
     def _residence(self, launch: Launch) -> Residence:
         """How many blocks of a launch, with the clusters that it runs in, are there at one time."""
-        cubin = self.plan.kernels[launch.kernel].cubins.get(self.architecture)
+        cubin = self._cubin(launch)
         registers = cubin.registers if cubin else 0
         return residence(self.architecture, registers, self.load(launch.kernel).program, launch)
+
+    def _cubin(self, launch: Launch) -> Cubin | None:
+        return self.plan.kernels[launch.kernel].cubins.get(self.architecture)
 
     def _order(self, window: int) -> Order:
         """The order of the running launch; `window` clusters may come in any."""
@@ -288,7 +291,8 @@ class Session:
         if program.terms is None:
             self.of_ptx.setdefault(launch.kernel)
             self.notes[COUNTERS_NOTE] = _of_ptx(list(self.of_ptx))
-        self.profiles.append(CountedLaunch(launch, program, np.sum([m.counts for m in machines], axis=0), traffic))
+        counts, cubin = np.sum([m.counts for m in machines], axis=0), self._cubin(launch)
+        self.profiles.append(CountedLaunch(launch, program, counts, traffic, cubin))
         self.left -= self.profiles[-1].total.warp_instructions
         explainer = Explainer(program, self.space, launch, self.plan.kernels[launch.kernel].language)
         records = merge([record for m in machines for record in m.finding_records()] + self._races(machines, launch))

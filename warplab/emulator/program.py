@@ -227,6 +227,7 @@ class Program:
     # What the machine code has instead of the records' float operations; None: it is not known.
     terms: tuple[Term, ...] | None = None
     shares: dict[int, Fraction] = field(default_factory=dict, repr=False)  # of accesses: how much of them it has
+    of_ptx: dict[int, tuple[int, ...]] = field(default_factory=dict, repr=False)  # records of each line of the PTX
     elected: frozenset[int] = frozenset()  # atomics that one lane of a warp does for all
     notes: dict[str, str] = field(default_factory=dict, repr=False)  # what a reader of the results should know
 

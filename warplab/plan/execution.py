@@ -272,6 +272,8 @@ class CacheTraffic:
     dram_write_sectors: int
     blocks_per_sm: int  # that were taken to run at once
     busiest_atomic_share: float = 0.0  # of the sectors of atomics, at the slice of L2 that gets the most of them
+    l1_late_hits: int = 0  # of the hits: those of lines that were missing shortly before, and wait for them too
+    l2_late_hits: int = 0
     dropped_requests: int = 0  # that the model did not see, because its log was full
     most_read_by_an_sm: int = 0  # each sector counted once; filled where only reads are modelled
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 
@@ -40,7 +40,7 @@ from warplab.emulator.lowering.passes.written import access_widths, written_name
 from warplab.emulator.lowering.registers import allocate
 from warplab.emulator.lowering.tensor_load_hazards import guard_loaded_registers
 from warplab.emulator.lowering.wgmma_hazards import guard_registers
-from warplab.emulator.program import ROWS_BASE, Program
+from warplab.emulator.program import ROWS_BASE, Program, Record
 from warplab.isa.machine_code import MachineCode, MachineInstruction
 from warplab.isa.parser import parse
 from warplab.isa.syntax import Module
@@ -158,6 +158,16 @@ def decode(module: Module, entry: str, machine: MachineCode | None = None) -> Pr
         widths=access_widths(module, entry),
         terms=tuple(assembled.terms) if assembled else None,
         shares=assembled.shares if assembled else {},
+        of_ptx=_of_ptx(records),
         elected=frozenset(assembled.elected) if assembled else frozenset(),
         notes=lowering.notes,
     )
+
+
+def _of_ptx(records: Sequence[Record]) -> dict[int, tuple[int, ...]]:
+    """The counted records of each line of the PTX."""
+    found: dict[int, tuple[int, ...]] = {}
+    for number, record in enumerate(records):
+        for place in record.places if record.counted else ():
+            found[place] = (*found.get(place, ()), number)
+    return found

@@ -43,6 +43,8 @@ L2_WAYS = 16
 L2_SHARE = 0.8  # of an L2 that keeps data: on an H200, 36 MiB of 60 stay between sweeps, 48 hardly
 NEIGHBOURS = 6  # SMs whose reads of one line at one time are merged before L2
 WINDOW = 16  # warp instructions: what one time is
+_WAVE_SHIFT = 32  # of a time: below it warp instructions, above it the wave
+_SM_SHIFT = 8  # of when a line was filled: below it the SM that asked for it
 _MERGE_SLOTS = 1024  # a group's table of lines: the line last seen, when, and its sectors
 _LINES, _TIMES, _SECTORS = range(3)
 SLICE_BYTES = 512 * KIB  # of L2, which is as many slices as its size has of these
@@ -67,8 +69,8 @@ UNIFIED = {
 _BITS = np.array([bin(n).count("1") for n in range(16)], dtype=np.int64)
 (
     _L1_LOADS, _L1_LOAD_HITS, _MERGED, _L2_READS, _L2_READ_HITS, _L2_WRITES, _L2_WRITE_HITS,
-    _L2_ATOMICS, _L2_ATOMIC_HITS, _DRAM_READS, _DRAM_WRITES, _CLOCK, _RESULTS,
-) = range(13)  # fmt: skip
+    _L2_ATOMICS, _L2_ATOMIC_HITS, _DRAM_READS, _DRAM_WRITES, _L1_LATE, _L2_LATE, _CLOCK, _RESULTS,
+) = range(15)  # fmt: skip
 
 
 def residency(architecture: str, launch: Launch, registers: int, static_shared: int) -> tuple[int, int]:
@@ -96,10 +98,11 @@ class _Cache:
         self.stamps = np.zeros(shape, dtype=np.int64)
         self.valid = np.zeros(shape, dtype=np.uint8)
         self.dirty = np.zeros(shape, dtype=np.uint8)
+        self.filled = np.full(shape, -1 << _WAVE_SHIFT, dtype=np.int64)  # when a sector was missing last, and whose
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
-        return self.tags, self.stamps, self.valid, self.dirty
+        return self.tags, self.stamps, self.valid, self.dirty, self.filled
 
 
 class CacheModel:
@@ -111,17 +114,20 @@ class CacheModel:
         self.blocks_per_sm, l1_bytes = residency(architecture, launch, registers, static_shared)
         self.log = RequestLog(LOG_LIMIT)
         self._sms = chip.sms
+        self._warps = -(-prod(launch.block) // 32)
         self._cluster = prod(launch.cluster)
         self._clusters = prod(launch.grid) // self._cluster
         self._l1 = _Cache(chip.sms, l1_bytes, L1_WAYS)
         self._l2 = _Cache(1, int((chip.l2 or 0) * L2_SHARE), L2_WAYS)
         self._atomics = np.zeros(max((chip.l2 or 0) // SLICE_BYTES, 1))
         self._results = np.zeros(_RESULTS, dtype=np.int64)
+        self._wave = 0
 
     def slices(self) -> Iterator[tuple[int, int]]:
         """Clusters [first, last) to run, one part after the other; their requests are replayed in between."""
         wave = max(self._sms * self.blocks_per_sm // self._cluster, 1)
-        for start in range(0, self._clusters, wave):
+        for number, start in enumerate(range(0, self._clusters, wave)):
+            self._wave = number
             end = min(start + wave, self._clusters)
             for first in range(start, end, SLICE):
                 yield first, min(first + SLICE, end)
@@ -137,14 +143,24 @@ class CacheModel:
         first = blocks.min()
         starts = np.full(blocks.max() - first + 1, np.iinfo(np.int64).max)
         np.minimum.at(starts, blocks - first, times)
-        times -= starts[blocks - first]
+        times += (self._wave << _WAVE_SHIFT) - starts[blocks - first]
         order = np.argsort(times, kind="stable")
+        turn = self._turn(times[blocks == first])
         sms = (blocks % self._sms).astype(np.int32)
         self._count_atomics(entries[:, 0])
         groups = -(-self._sms // NEIGHBOURS)
         merge = np.full((3, groups, _MERGE_SLOTS), -1, dtype=np.int64)
         caches = *self._l1.arrays, *self._l2.arrays
-        _serve(entries[:, 0].copy(), sms, times, order, *caches, merge, WINDOW, self._results, _BITS)
+        _serve(entries[:, 0].copy(), sms, times, order, *caches, merge, WINDOW, turn, self._results, _BITS)
+
+    def _turn(self, times: np.ndarray) -> int:
+        """How long it takes the emulator, in a block's warp instructions, until all of its warps have had a turn.
+
+        What one warp asks for within a turn has one time. Another one that asks for the same line within this span
+        does so together with it on a GPU, where warps go on side by side: it waits for a missing line too.
+        """
+        distinct = len(np.unique(times))
+        return int(self._warps * (times.max() - times.min()) / max(distinct - 1, 1)) + 1
 
     def _count_atomics(self, words: np.ndarray) -> None:
         """Sectors of atomics by slice of L2, which a hash of the line chooses."""
@@ -171,6 +187,8 @@ class CacheModel:
             blocks_per_sm=self.blocks_per_sm,
             busiest_atomic_share=float(self._atomics.max() / max(self._atomics.sum(), 1)),
             dropped_requests=self.log.dropped,
+            l1_late_hits=r[_L1_LATE],
+            l2_late_hits=r[_L2_LATE],
         )
 
 
@@ -190,7 +208,7 @@ def _find(tags, stamps, cache, line):
 
 
 @numba.njit(cache=True, nogil=True)
-def _ask_l2(line, sectors, write, tags, stamps, valid, dirty, results, bits):
+def _ask_l2(line, sectors, write, sm, time, turn, tags, stamps, valid, dirty, filled, results, bits):
     """One request of L2; returns the sectors that it had."""
     chosen, way, victim = _find(tags, stamps, 0, line)
     if way < 0:
@@ -208,13 +226,17 @@ def _ask_l2(line, sectors, write, tags, stamps, valid, dirty, results, bits):
         missing = sectors & ~had
         missing |= (missing & 5) << 1 | (missing & 10) >> 1
         fetched |= missing
+        if had and filled[0, chosen, way] & 255 != sm and time - (filled[0, chosen, way] >> _SM_SHIFT) < turn:
+            results[_L2_LATE] += bits[had]
+        if missing:
+            filled[0, chosen, way] = time << _SM_SHIFT | sm
         results[_DRAM_READS] += bits[missing & ~np.int64(valid[0, chosen, way])]
     valid[0, chosen, way] |= np.uint8(fetched)
     return had
 
 
 @numba.njit(cache=True, nogil=True)
-def _serve(words, sms, times, order, t1, s1, v1, d1, t2, s2, v2, d2, merge, window, results, bits):
+def _serve(words, sms, times, order, t1, s1, v1, d1, f1, t2, s2, v2, d2, f2, merge, window, turn, results, bits):
     """Serve requests in an order; see CacheModel."""
     groups = merge.shape[1]
     for i in order:
@@ -226,18 +248,24 @@ def _serve(words, sms, times, order, t1, s1, v1, d1, t2, s2, v2, d2, merge, wind
             line = (line * len(t1) + sm) | (np.int64(1) << 54)  # threads of another SM have their own
         if kind == LOG_ATOMIC:
             results[_L2_ATOMICS] += bits[sectors]
-            results[_L2_ATOMIC_HITS] += bits[_ask_l2(line, sectors, False, t2, s2, v2, d2, results, bits)]
-            _ask_l2(line, sectors, True, t2, s2, v2, d2, results, bits)
+            results[_L2_ATOMIC_HITS] += bits[
+                _ask_l2(line, sectors, False, sm, times[i], turn, t2, s2, v2, d2, f2, results, bits)
+            ]
+            _ask_l2(line, sectors, True, sm, times[i], turn, t2, s2, v2, d2, f2, results, bits)
             continue
         if kind in (LOG_READ_PAST_L1, LOG_BULK_READ):
             if kind == LOG_READ_PAST_L1:
                 results[_L1_LOADS] += bits[sectors]
             results[_L2_READS] += bits[sectors]
-            results[_L2_READ_HITS] += bits[_ask_l2(line, sectors, False, t2, s2, v2, d2, results, bits)]
+            results[_L2_READ_HITS] += bits[
+                _ask_l2(line, sectors, False, sm, times[i], turn, t2, s2, v2, d2, f2, results, bits)
+            ]
             continue
         if kind == LOG_BULK_WRITE:
             results[_L2_WRITES] += bits[sectors]
-            results[_L2_WRITE_HITS] += bits[_ask_l2(line, sectors, True, t2, s2, v2, d2, results, bits)]
+            results[_L2_WRITE_HITS] += bits[
+                _ask_l2(line, sectors, True, sm, times[i], turn, t2, s2, v2, d2, f2, results, bits)
+            ]
             continue
         chosen, way, victim = _find(t1, s1, sm, line)
         there = np.int64(v1[sm, chosen, way]) if way >= 0 else np.int64(0)
@@ -245,10 +273,26 @@ def _serve(words, sms, times, order, t1, s1, v1, d1, t2, s2, v2, d2, merge, wind
         if reads:
             results[_L1_LOADS] += bits[sectors]
             results[_L1_LOAD_HITS] += bits[sectors & there]
+            if sectors & there and 0 < times[i] - f1[sm, chosen, way] < turn:
+                results[_L1_LATE] += bits[sectors & there]
         if way < 0 and (reads or local):
             way = victim
             if d1[sm, chosen, way]:
-                _ask_l2(t1[sm, chosen, way], np.int64(d1[sm, chosen, way]), True, t2, s2, v2, d2, results, bits)
+                _ask_l2(
+                    t1[sm, chosen, way],
+                    np.int64(d1[sm, chosen, way]),
+                    True,
+                    sm,
+                    times[i],
+                    turn,
+                    t2,
+                    s2,
+                    v2,
+                    d2,
+                    f2,
+                    results,
+                    bits,
+                )
                 results[_L2_WRITES] += bits[d1[sm, chosen, way]]
             t1[sm, chosen, way] = line
             v1[sm, chosen, way] = 0
@@ -261,6 +305,7 @@ def _serve(words, sms, times, order, t1, s1, v1, d1, t2, s2, v2, d2, merge, wind
         elif reads:
             missing = sectors & ~there
             if missing:
+                f1[sm, chosen, way] = times[i]
                 group = sm % groups
                 slot = np.int64((np.uint64(line) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(54))
                 if merge[_LINES, group, slot] == line and times[i] - merge[_TIMES, group, slot] <= window:
@@ -274,7 +319,11 @@ def _serve(words, sms, times, order, t1, s1, v1, d1, t2, s2, v2, d2, merge, wind
                     merge[_SECTORS, group, slot] = missing
             if missing:
                 results[_L2_READS] += bits[missing]
-                results[_L2_READ_HITS] += bits[_ask_l2(line, missing, False, t2, s2, v2, d2, results, bits)]
+                results[_L2_READ_HITS] += bits[
+                    _ask_l2(line, missing, False, sm, times[i], turn, t2, s2, v2, d2, f2, results, bits)
+                ]
         else:
             results[_L2_WRITES] += bits[sectors]
-            results[_L2_WRITE_HITS] += bits[_ask_l2(line, sectors, True, t2, s2, v2, d2, results, bits)]
+            results[_L2_WRITE_HITS] += bits[
+                _ask_l2(line, sectors, True, sm, times[i], turn, t2, s2, v2, d2, f2, results, bits)
+            ]

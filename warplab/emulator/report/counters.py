@@ -58,7 +58,7 @@ from warplab.emulator.core.state.layout import (
 )
 from warplab.emulator.program import Program, Work, WorkKind, local_words
 from warplab.plan.execution import CacheTraffic, Counters, LaunchProfile
-from warplab.plan.model import Launch
+from warplab.plan.model import Cubin, Launch
 
 Amounts = dict[str, int]  # by the name of a counter
 
@@ -163,13 +163,15 @@ class CountedLaunch(LaunchProfile):
     A case is run in several orders, and of most of them only outputs and findings are looked at.
     """
 
-    def __init__(self, launch: Launch, program: Program, counts: np.ndarray, caches: CacheTraffic | None) -> None:
+    def __init__(
+        self, launch: Launch, program: Program, counts: np.ndarray, caches: CacheTraffic | None, cubin: Cubin | None
+    ) -> None:
         self.kernel, self.grid, self.block, self.caches = launch.kernel, launch.grid, launch.block, caches
-        self._program, self._counts = program, counts
+        self.launch, self.program, self.counts, self.cubin = launch, program, counts, cubin
 
     @cached_property
     def _folded(self) -> tuple[Counters, dict[int, Counters]]:
-        return fold(self._program, self._counts)
+        return fold(self.program, self.counts)
 
     @property
     def total(self) -> Counters:  # type: ignore[override]
@@ -184,15 +186,15 @@ class CountedLaunch(LaunchProfile):
     @property
     def code_lines(self) -> frozenset[int]:
         """The lines of the kernel's instructions."""
-        return self._lines_of(self._program.counted)
+        return self._lines_of(self.program.counted)
 
     @property
     def ran_lines(self) -> frozenset[int]:
         """Those of instructions that a thread ran: a guard may switch all lanes off."""
-        return self._lines_of(self._program.counted & (self._counts[:, C_THREADS] > 0))
+        return self._lines_of(self.program.counted & (self.counts[:, C_THREADS] > 0))
 
     def _lines_of(self, chosen: np.ndarray) -> frozenset[int]:
-        return frozenset(np.unique(self._program.lines[chosen]).tolist()) - {0}
+        return frozenset(np.unique(self.program.lines[chosen]).tolist()) - {0}
 
 
 def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Counters]]:

@@ -1,0 +1,48 @@
+"""What the model of time takes of a chip beside its datasheet: latencies and rates that were measured on it.
+
+Every number is one of benchmarks/results/microbench.json, on an H200 (`python -m benchmarks.microbench`), or published
+for the architecture; none is fitted to a kernel whose time is modelled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LANES = 32
+SECTOR = 32  # bytes
+SCHEDULERS = 4  # of an SM
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Latencies in cycles of the SM, rates per SM and cycle; seconds and bytes per second where said."""
+
+    clock: float = 1.98e9  # Hz
+    start: float = 2.61e-6  # seconds from event to event around an empty kernel, L2 cold ("cold blocks")
+    launched: float = 0.602e-9  # seconds from one block to the next that the chip begins ("cold blocks")
+    spread: float = 0.54e-6  # seconds that many SMs' first bytes take longer than one's ("cold read", "cold word")
+    fp32: float = 128  # lanes
+    integer: float = 64
+    fp64: float = 64
+    fp16: float = 128
+    special: float = 16
+    special_latency: float = 17
+    exchange_latency: float = 24
+    shared_latency: float = 23
+    shared_conflict: float = 2  # cycles for each further lane that meets in a bank
+    l1_latency: float = 32
+    l2_latency: float = 281
+    dram_latency: float = 690
+    dram_tail: float = 81  # further cycles until the last of n lines is there, times ln n ("cold read" and "cold word")
+    constant_latency: float = 30
+    barrier: float = 12.7  # cycles of __syncthreads
+    barrier_warp: float = 2  # and for each warp of the block
+    product_rate: float = 2728  # FLOP per cycle and SM, mma.sync of half precision
+    group_rate: float = 4095  # of wgmma
+    l2_read: float = 9.1e12  # B/s
+    l2_port: float = 64  # bytes per cycle and SM
+    dram_read: float = 4.68e12  # B/s
+    l2_write: float = 4.73e12  # "cold fill"; reads from DRAM and writes take turns ("cold copy")
+    atomic: float = 0.733e-9  # seconds for which a sector of an atomic keeps a slice of L2 busy
+    sharpness: float = 2.25  # of the bend between latency and memory, from "bytes in flight"
+    sharper: float = 4.0  # of the bend between these and all else, from "cold copy" of 4 bytes per lane
