@@ -50,6 +50,7 @@ BENCHMARKS: Sequence[Benchmark] = (
     Benchmark("benchmarks.sanitizer_agreement", GPU, ("sanitizers",), "The emulator's findings beside compute-sanitizer's.", ("compute-sanitizer",), 15),
     Benchmark("benchmarks.model_errors", GPU, ("cache_model", "estimate"), "The models of caches and of time beside Nsight Compute and the clock.", ("ncu",), 10),
     Benchmark("benchmarks.clock measure", GPU, ("clock_times",), "How long 261 kernels take by the clock, to which no model is fitted.", minutes=3),
+    Benchmark("benchmarks.clock compare", NOTHING, ("clock",), "The model of time beside the clock, on the same kernels in two halves.", minutes=10),
     Benchmark("benchmarks.tensor_tiles", HOPPER, ("tensor_tiles",), "100,000 tiles of each mma and wgmma type, bit by bit.", minutes=5),
     Benchmark("benchmarks.gpu_tests", GPU, ("gpu_tests",), "Which of the tests that need a GPU passed.", ("torch",), 12),
     Benchmark("benchmarks.seeds", NOTHING, ("seeds",), "Verdicts of every submission over 200 seeds.", minutes=240),

@@ -35,11 +35,10 @@ def row(name: str, records: list[Record]) -> str:
 
 def rows() -> list[str]:
     caches = results.read(results.DIRECTORY / "cache_model.json").records
-    times = results.read(results.DIRECTORY / "estimate.json").records
+    times = [r for r in results.read(results.DIRECTORY / "clock.json").records if r.ratio]
     found = [row(NAMES[field], [r for r in caches if r.metric == metric]) for field, metric in CACHE_METRICS.items()]
-    sized = [r for r in times if r.name.startswith("sized/")]
-    found.append(row("time, kernels of `sized.py`", sized))
-    found.append(row("time, labs' kernels", [r for r in times if r not in sized]))
+    for half, name in (("tuning", "time, half of 261 kernels"), ("held", "time, the half held back")):
+        found.append(row(name, [r for r in times if r.extra["half"] == half]))
     return found
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from warplab.emulator.result import Result
 
 CLEAN, FOUND, USAGE_ERROR = 0, 1, 2
+HOPPER = ("sm_90", "sm_90a")
+MOST_TIMED = 20_000_000  # warp instructions: a few seconds of the emulator
 EXIT_CODES = """\
 exit codes:
   0  it ran, and nothing was found
@@ -47,9 +49,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("warplab run: stopped by you, nothing was run.", file=sys.stderr)
         return USAGE_ERROR
     print(result)
+    if time := _time(result):
+        print(time)
     if saved:
         print(f"Arrays are in {options.out}: {', '.join(saved)}")
     return FOUND if any(finding.is_fault for finding in result.findings) else CLEAN
+
+
+def _time(result: Result) -> str:
+    """How long it takes on an H200, by the model; nothing for what is wrong, too long to run again, or for others."""
+    wrong = any(finding.is_fault for finding in result.findings)
+    if wrong or result.architecture not in HOPPER or not 0 < result.counters.warp_instructions <= MOST_TIMED:
+        return ""
+    model = result.estimate()
+    value, low, high = (f"{seconds * 1e6:.3g}" for seconds in (model.seconds, *model.interval))
+    bounds = ", ".join(dict.fromkeys(launch.bound.name for launch in model.launches))
+    return f"Time\n  modelled on an H200, not measured: {value} µs ({low} to {high}); longest: {bounds}"
 
 
 def _called(options: argparse.Namespace) -> Result:

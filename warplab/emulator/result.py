@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from warplab.emulator.profiling.profile import AnnotatedSource, Profile, profile
+from warplab.emulator.clock.estimate import Estimate
+from warplab.emulator.profiling.profile import AnnotatedSource, Profile, estimated, profile
 from warplab.emulator.profiling.table import ProfileTable, table_of
+from warplab.hardware.chips import H200
+from warplab.hardware.records import Chip
 from warplab.plan.execution import Counters, Execution, Finding
 from warplab.plan.model import Dim3, Plan
 
@@ -62,6 +65,11 @@ class Result:
     def table(self) -> ProfileTable:
         """The counters of each launch, with Nsight Compute's names."""
         return table_of(self.execution.launches)
+
+    def estimate(self, chip: Chip = H200) -> Estimate:
+        """How long the launches would take on a chip: modelled, not measured. Runs them once more, on the same arrays,
+        with the chip's caches modelled. Raises PlanError for a chip whose clock or instruction rates are not known."""
+        return estimated(self.plan, self.inputs, self.architecture, chip)
 
     def source(self) -> AnnotatedSource:
         """The source with counts and waste beside its lines."""

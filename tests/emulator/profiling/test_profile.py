@@ -12,7 +12,8 @@ import pytest
 from tests.emulator import kernels
 from tests.emulator.plans import cuda_plan, numba_plan
 from warplab.emulator import execute, profile
-from warplab.emulator.model.estimate import START, estimate
+from warplab.emulator.clock.chips import MEASURED
+from warplab.emulator.clock.estimate import estimate
 from warplab.emulator.profiling import Profile
 from warplab.emulator.profiling.accesses import Space, accesses_of
 from warplab.emulator.profiling.profile import ProfileError
@@ -283,7 +284,7 @@ def test_the_time_is_modelled_with_the_caches_of_the_chip(transposed: Profile) -
     time = transposed.estimate()
     assert "modelled, not measured" in repr(time) and time.chip == H200.name
     again = execute(transposed.plan, transposed.inputs, caches=H200)
-    assert time == estimate(again, H200) and time.seconds > START
+    assert time == estimate(again, H200) and time.seconds > MEASURED.start
     slower = replace(H200, boost_clock=H200.boost_clock / 4)
     assert transposed.estimate(slower).seconds > time.seconds
     table = transposed.table(H200)

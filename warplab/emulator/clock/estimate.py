@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from warplab.emulator.clock.chips import constants_of
-from warplab.emulator.clock.constants import LANES, SCHEDULERS, SECTOR, Constants
+from warplab.emulator.clock.constants import LANES, SCHEDULERS, SECTOR, SEEN, Constants
 from warplab.emulator.clock.work import TENSOR, Work, work_of
 from warplab.hardware.chips import H200
 from warplab.hardware.records import Chip
@@ -56,11 +56,19 @@ class Estimate:
         """Modelled time of all launches."""
         return sum(launch.seconds for launch in self.launches)
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Seconds between which eight of ten kernels were that were modelled so and measured on an H200."""
+        low, high = SEEN
+        return self.seconds / high, self.seconds / low
+
     def __repr__(self) -> str:
         parts = "; ".join(
             f"{e.kernel}: {e.seconds * 1e6:.3g} us, bound by {e.bound.name} ({e.bound.amount})" for e in self.launches
         )
-        return f"<{self.seconds * 1e6:.3g} us on {self.chip}, modelled, not measured: {parts or 'no launch'}>"
+        low, high = (f"{seconds * 1e6:.3g}" for seconds in self.interval)
+        time = f"{self.seconds * 1e6:.3g} us ({low} to {high}) on {self.chip}"
+        return f"<{time}, modelled, not measured: {parts or 'no launch'}>"
 
 
 def check_chip(chip: Chip) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from warplab.emulator.clock.estimate import Estimate, check_chip, estimate
 from warplab.emulator.executor import Session, execute, shared_limit_of
-from warplab.emulator.model.estimate import Estimate, check_chip, estimate
 from warplab.emulator.profiling.accesses import Resolver, Space, WarpAccess, accesses_of
 from warplab.emulator.profiling.flights import flights_of
 from warplab.emulator.profiling.schedule import SECTORS_A_CYCLE, schedule
@@ -32,6 +32,12 @@ BUDGET = 1_000_000_000  # warp instructions of a launch
 
 class ProfileError(WarplabError):
     """There is no such launch, block, line or access in a profile."""
+
+
+def estimated(plan: Plan, inputs: dict[str, np.ndarray], architecture: str, chip: Chip) -> Estimate:
+    """The modelled time of a plan on a chip, whose caches it is run with. Raises PlanError as `check_chip` does."""
+    check_chip(chip)
+    return estimate(execute(plan, inputs, architecture=architecture, sanitize=False, caches=chip), chip)
 
 
 @dataclass(frozen=True)
@@ -89,9 +95,7 @@ class Profile:
         Runs the plan once more, on the same arrays, with the chip's caches modelled. Raises PlanError for a chip
         whose clock or instruction rates are not known.
         """
-        check_chip(chip)
-        execution = execute(self.plan, self.inputs, architecture=self.architecture, sanitize=False, caches=chip)
-        return estimate(execution, chip)
+        return estimated(self.plan, self.inputs, self.architecture, chip)
 
     def source(self) -> AnnotatedSource:
         """The submission with counts and waste beside its lines."""
