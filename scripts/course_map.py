@@ -36,7 +36,7 @@ TERM: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("08",), ()),
     (("09", "10"), ()),
     (("11", "12"), ("12_collectives",)),
-    (("13", "14", "15", "16"), ()),
+    (("13", "14", "15", "16", "17"), ()),
 )
 RULE = """\
 One rule gives the minutes: 150 words per minute, 1 minute per code cell, 3 per prediction or short question, 10 per

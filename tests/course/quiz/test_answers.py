@@ -585,6 +585,10 @@ TRUTH: dict[str, Callable[[Mapping], float]] = {
         math.comb(n["n"] - before, n["k"]) / math.comb(n["n"], n["k"]) for before in range(n["n"] - n["k"] + 1)
     ),
     "16-seeds": lambda n: 100 * math.prod([n["p"] / 100] * n["n"]),
+    "17-columns": lambda n: 100 * np.empty((n["sets"], 128, n["n"]), np.float32).nbytes / 2**18,
+    "17-lanes": lambda n: [*range(0, 128, 32), *range(0, 128, 32)][n["warp"]],
+    "17-pair": lambda n: sum(np.empty((rows // 2, 64), np.float16).nbytes for rows in (256, n["n"])),
+    "17-bytes": lambda n: sum(np.empty((n["rows"], 4096 // per), np.uint8).nbytes for per in (2, 16)) / 1024,
     "15-floor": lambda n: 1e3 * np.empty(1, np.float16).nbytes * n["billions"] * 1e9 / (n["rate"] * 1e12),
     "15-gaps": lambda n: 100 * sum(n["gap"] * 1e-6 for _ in range(n["layers"] * n["kernels"])) / (n["floor"] * 1e-3),
     "15-tail": idle_share,
