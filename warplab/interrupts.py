@@ -51,6 +51,15 @@ def _is_main() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
+def end_waits() -> None:
+    """End what other threads wait for, and all that they would wait for from now on."""
+    with _lock:
+        _stopping.set()
+        ends = list(_ends.values())
+    for end in ends:
+        end()
+
+
 @contextmanager
 def ends_threads() -> Iterator[None]:
     """Around what waits for threads, inside of their pool: an interrupt ends all that they wait for, then goes on."""
@@ -64,11 +73,7 @@ def ends_threads() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        with _lock:
-            _stopping.set()
-            ends = list(_ends.values())
-        for end in ends:
-            end()
+        end_waits()
         raise
     finally:
         _depth -= 1

@@ -8,13 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 
-def _jupyter_server_extension_points() -> list[dict[str, str]]:
-    """Called by Jupyter's server: where it finds the function below."""
-    return [{"module": "autograder.panel"}]
-
-
-def _load_jupyter_server_extension(server: Any) -> None:
+def _jupyter_server_extension_points() -> list[dict[str, Any]]:
     """Called by Jupyter's server when it starts."""
-    from autograder.panel.handlers import add_handlers
+    from autograder.panel.handlers import Panel
 
-    add_handlers(server.web_app)
+    return [{"module": "autograder.panel", "app": Panel}]

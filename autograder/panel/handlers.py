@@ -4,7 +4,6 @@ XSRF cookie; work is done by one thread, and submissions run in the judge's sand
 from __future__ import annotations
 
 import asyncio
-import atexit
 import json
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler, JupyterHandler
+from jupyter_server.extension.application import ExtensionApp
 from jupyter_server.utils import url_path_join
 from tornado import web
 
@@ -20,6 +20,7 @@ from autograder.panel.contents import contents
 from autograder.panel.shown import shown
 from autograder.panel.target import WAYS, Target, cell_target, file_target
 from warplab.errors import WarplabError
+from warplab.interrupts import end_waits
 
 if TYPE_CHECKING:
     from autograder.panel.grader import Grader
@@ -38,9 +39,14 @@ class Desk:
         """Used in the thread only."""
         from autograder.panel.grader import Grader  # the judge takes longer to import than a server takes to start
 
-        made = Grader()
-        atexit.register(made.close)
-        return made
+        return Grader()
+
+    def close(self) -> None:
+        """End a grade that runs, those that wait, and the workers. Python waits for threads before it ends."""
+        self.thread.shutdown(wait=False, cancel_futures=True)
+        end_waits()
+        if made := self.__dict__.get("grader"):
+            made.close()
 
 
 class _Handler(APIHandler):
@@ -54,7 +60,7 @@ class _Handler(APIHandler):
     @property
     def desk(self) -> Desk:
         """Shared by all handlers."""
-        return self.settings["warplab_desk"]
+        return self.settings[Panel.name].desk
 
     def asked(self) -> dict[str, Any]:
         """The request's body: {"text", "path"}, the path null for a cell. Raises HTTPError for one of another form."""
@@ -154,11 +160,19 @@ class MicroscopeHandler(_Handler):
         self.finish(json.dumps(await asyncio.get_running_loop().run_in_executor(self.desk.thread, work)))
 
 
-def add_handlers(application: web.Application) -> None:
-    """Have a Jupyter server's application answer the panel."""
-    application.settings["warplab_desk"] = Desk()
-    base = url_path_join(application.settings["base_url"], "warplab")
-    asked = [("contents", ContentsHandler), ("grade", GradeHandler), ("microscope", MicroscopeHandler)]
-    handlers: list[Any] = [(url_path_join(base, name), handler) for name, handler in asked]
-    handlers.append((url_path_join(base, "page", r"(\w+\.(?:js|css))"), PageHandler, {"path": str(_PAGE)}))
-    application.add_handlers(".*$", handlers)
+class Panel(ExtensionApp):
+    """The panel's part of a Jupyter server: its addresses, and what ends with the server."""
+
+    name = "warplab"
+
+    def initialize_handlers(self) -> None:
+        """Called by Jupyter's server when it starts."""
+        self.desk = Desk()
+        asked = [("contents", ContentsHandler), ("grade", GradeHandler), ("microscope", MicroscopeHandler)]
+        self.handlers.extend((url_path_join("/warplab", name), handler, {}) for name, handler in asked)
+        scripts = url_path_join("/warplab/page", r"(\w+\.(?:js|css))")
+        self.handlers.append((scripts, PageHandler, {"path": str(_PAGE)}))
+
+    async def stop_extension(self) -> None:
+        """Called by Jupyter's server before it ends."""
+        self.desk.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.cookiejar
 import json
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -85,6 +86,26 @@ def test_the_list_has_the_labs_of_this_server(server: LabServer) -> None:
     assert status == 200 and [lab["name"] for lab in found["labs"]] == list(LABS)
     assert found["labs"][1]["files"][0] == FILE
     assert found["chapters"] == contents(server.root)["chapters"]  # this checkout's, none of them below the folder
+
+
+ENDLESS_HOST = "def transpose(a, out):\n    while True:\n        pass\n"
+ENDLESS_KERNEL = FAULTY.replace("    i = cuda.grid(1)\n", "    i = 0\n    while i == 0:\n        out[0, 0] = a[0, 0]\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "step"), [(ENDLESS_HOST, "capturing"), (ENDLESS_KERNEL, "running")], ids=["host", "kernel"]
+)
+def test_a_server_ends_at_once_whatever_is_graded(text: str, step: str, tmp_path: Path) -> None:
+    with lab_server(tmp_path) as server:
+        asked = urllib.request.Request(
+            f"{server.url}/warplab/grade", json.dumps(body(text)).encode(), {"Authorization": f"token {TOKEN}"}
+        )
+        answer = urllib.request.urlopen(asked)
+        said = ""
+        while step not in said:
+            said = json.loads(answer.readline())["step"]
+        start = time.monotonic()
+    assert time.monotonic() - start < 30  # a capture alone may take 60 s, and both graded on for longer
 
 
 NO_WAY = {"text": "", "path": FILE}
