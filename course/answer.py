@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import html
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from course.figures.live_form import live_form
+from course.figures.live_form import formatted, live_form
 from course.prediction import Prediction
 
 _WAITS = "<p><small>The answer appears here once your prediction is written down.</small></p>"
@@ -84,23 +83,13 @@ class Answer:
         }
 
 
-def _formatted(shown: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Data and metadata of what a notebook would show, images in base64."""
-    from IPython.core.interactiveshell import InteractiveShell
-
-    formatter = InteractiveShell.instance().display_formatter
-    assert formatter is not None  # each shell has one
-    data, metadata = formatter.format(shown)
-    return {k: base64.b64encode(v).decode() if isinstance(v, bytes) else v for k, v in data.items()}, metadata
-
-
 def _output(shown: Any) -> dict[str, Any]:
-    data, metadata = _formatted(shown)
+    data, metadata = formatted(shown)
     return {"output_type": "display_data", "data": data, "metadata": metadata}
 
 
 def _as_markdown(shown: Any) -> str:
-    data, metadata = _formatted(shown)
+    data, metadata = formatted(shown)
     if "text/markdown" in data:
         return str(data["text/markdown"])
     if "image/png" in data:

@@ -11,7 +11,6 @@ from typing import Any
 from course.figures.live_form import live_form
 from course.quiz.check import in_unit
 from course.quiz.progress import data_folder
-from warplab.figures import style
 from warplab.files import write_whole
 
 _VERSION = 1
@@ -86,7 +85,7 @@ class Prediction:
             rows = "".join(f"<li>{html.escape(choice)}</li>" for choice in self.choices)
             blank, text = f"{_asked(self.ask)}<ul>{rows}</ul>", f"{self.ask} ({'; '.join(self.choices)})"
         else:
-            wanted = f'<p style="color:{style.MUTED}">Write down a number, in {html.escape(self.unit)}.</p>'
+            wanted = f"<p><em>Write down a number, in {html.escape(self.unit)}.</em></p>"
             blank, text = _asked(self.ask) + wanted, f"{self.ask} ({self.unit})"
         return {**live, "text/html": blank, "text/plain": text}
 

@@ -21,6 +21,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
+from course.figures.explore import DRAW_STATES
 from scripts import course_map
 from warplab.files import write_whole
 
@@ -29,6 +30,7 @@ FOLDER = ROOT / "notebooks"
 SOURCES = FOLDER / "source"
 EXECUTED = ROOT / "build" / "notebooks"
 SECONDS = 900  # a cell, on a machine that is very busy
+HAD_WIDGET = "warplab_widget"  # in an output's metadata
 WIDGET = "application/vnd.jupyter.widget-view+json"
 # What a chapter's outputs come from, besides its source.
 _BEHIND = ("autograder", "benchmarks/results", "course", "labs", "solutions", "systems", "warplab")
@@ -80,6 +82,7 @@ def execute(sources: Iterable[Path]) -> list[str]:
     behind = _digest(path for folder in _BEHIND for path in (ROOT / folder).rglob("*") if path.suffix in _SUFFIXES)
     with tempfile.TemporaryDirectory() as nobodys, ThreadPoolExecutor(2) as pool:
         os.environ["WARPLAB_DATA"] = nobodys  # the author's own progress in the quizzes is not the reader's
+        os.environ[DRAW_STATES] = "1"
         return [problem for problem in pool.map(lambda source: _execute(source, behind), sources) if problem]
 
 
@@ -133,7 +136,8 @@ def _digest(paths: Iterable[Path]) -> str:
 def drop_widgets(notebook: nbformat.NotebookNode) -> None:
     """Take the live form of widgets out of the outputs: in a saved notebook no kernel answers them.
 
-    What a widget shows besides, a text or a figure, stays; an output that is nothing else goes.
+    What a widget shows besides, a text or a figure, stays and says in its metadata that it had one; an output that is
+    nothing else goes.
     """
     for cell in notebook.cells:
         if cell.cell_type != "code":
@@ -141,8 +145,11 @@ def drop_widgets(notebook: nbformat.NotebookNode) -> None:
         kept = []
         for output in cell.outputs:
             data = output.get("data", {})
-            if data.pop(WIDGET, None) is None or set(data) - {"text/plain"}:
+            had = data.pop(WIDGET, None) is not None
+            if not had or set(data) - {"text/plain"}:
                 kept.append(output)
+                if had:
+                    output.metadata[HAD_WIDGET] = True
         cell.outputs = kept
 
 

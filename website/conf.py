@@ -27,6 +27,7 @@ html_theme = "sphinx_book_theme"
 html_static_path = [str(ROOT / "website" / "static")]
 html_extra_path = [str(EXTRA)] if EXTRA.exists() else []
 html_css_files = ["site.css"]
+html_js_files = [("explorer.js", {"defer": "defer"})]
 html_theme_options = {
     "repository_url": repository(),
     "use_repository_button": True,

@@ -6,9 +6,6 @@ a question and its answer is folded, so that a reader can predict first.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import io
 import json
 import os
 import re
@@ -17,20 +14,22 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
-from scripts.notebooks import as_shown
+from course.figures.explore import STATES
+from scripts.notebooks import HAD_WIDGET, as_shown
 from warplab.files import write_whole
+from website import figures
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "build" / "report" / "index.html"  # of `make grade`
 SITE = ROOT / "build" / "site"
-PICTURES = SITE / "pictures"
 EXTRA = SITE / "extra"  # pages that are there as they are
 _LINK = re.compile(r"(?P<before>\]\(|^\[[^\]]+\]: )(?P<target>[^()\s:#]*)(?P<anchor>#[^()\s]*)?", re.MULTILINE)
 _HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 _PREDICTED = re.compile(r"^(?P<name>\w+) = predict\(", re.MULTILINE)
 _REVEALED = re.compile(r"\breveal\((?P<name>\w+)")
+_WITHOUT_KERNEL = (
+    '<p class="wl-note">The controls of this figure need a kernel: open the chapter in JupyterLab to move it.</p>'
+)
 _TITLES = {"notebooks": "Chapters", "labs": "Labs"}
 
 
@@ -129,8 +128,9 @@ def _chapter(text: str, linked: Callable[[str], str]) -> str:
             # Of a figure that says nothing itself the section is known.
             alt = words if words.startswith("Figure: ") else f"Figure of the section {heading}"
             cell["metadata"]["mystnb"] = {"image": {"alt": alt}}
-        for output in cell["outputs"]:
-            _place(output, linked)
+        else:
+            alt = ""
+        cell["outputs"] = [placed for output in cell["outputs"] for placed in _placed(output, linked, alt)]
     return json.dumps(notebook, indent=1)
 
 
@@ -139,33 +139,23 @@ def _folds(output: dict[str, Any]) -> bool:
     return "".join(output.get("data", {}).get("text/markdown", "")).startswith("<details>")
 
 
-def _place(output: dict[str, Any], linked: Callable[[str], str]) -> None:
+def _placed(output: dict[str, Any], linked: Callable[[str], str], alt: str) -> list[dict[str, Any]]:
+    """The output as the site has it, and perhaps a note below it."""
     shown = output.get("data", {})
+    if states := shown.pop(STATES, None):
+        return [{"output_type": "display_data", "metadata": {}, "data": {"text/html": figures.moving(states, alt)}}]
     if "text/markdown" in shown:
         shown["text/markdown"] = linked("".join(shown["text/markdown"]))
-    if "image/png" in shown:
-        shown["image/png"] = _small("".join(shown["image/png"]))
-
-
-def _small(picture: str) -> str:
-    """A drawing with 256 colours, which is a third of its bytes. Both in base64. Kept, since it takes half a minute."""
-    kept = PICTURES / hashlib.sha256(picture.encode()).hexdigest()[:32]
-    if not kept.exists():
-        PICTURES.mkdir(parents=True, exist_ok=True)
-        write_whole(kept, _with_fewer_colours(picture))
-    return kept.read_text(encoding="ascii")
-
-
-def _with_fewer_colours(picture: str) -> str:
-    with Image.open(io.BytesIO(base64.b64decode(picture))) as image:
-        out = io.BytesIO()
-        image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(out, "png", optimize=True)
-    return base64.b64encode(out.getvalue()).decode()
+    if "image/png" not in shown:
+        return [output]
+    shown["image/png"] = figures.small("".join(shown["image/png"]))
+    note = {"output_type": "display_data", "metadata": {}, "data": {"text/html": _WITHOUT_KERNEL}}
+    return [output, note] if output["metadata"].get(HAD_WIDGET) else [output]
 
 
 def _index(known: list[Path]) -> str:
     """The front page, with what the side bar shows."""
-    words = (ROOT / "website" / "index.md").read_text(encoding="utf-8")
+    words = _linker(Path("index.md"), set(known))((ROOT / "website" / "index.md").read_text(encoding="utf-8"))
     parts = [_contents(_TITLES[folder], (p for p in known if p.parts[0] == folder)) for folder in _TITLES]
     sections = re.split(r"^## ", (ROOT / "docs" / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     placed = {Path("docs/README.md")}

@@ -41,8 +41,8 @@ _OUTWEIGHING = (
     ".warplab-report.warplab-report :is(td, th).n { text-align: right; }",
     ".warplab-report.warplab-report a { color: var(--link); }",
 )
-# A notebook's dark theme need not be the browser's: JupyterLab and VS Code say on the page's body which one it is.
-_DARK = ':is([data-jp-theme-light="false"] *, .vscode-dark *)'
+# A notebook's dark theme need not be the browser's: JupyterLab, VS Code and the course's site say which one it is.
+_DARK = ':is([data-jp-theme-light="false"] *, .vscode-dark *, [data-theme="dark"] *)'
 
 
 def page(

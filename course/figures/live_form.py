@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -18,3 +19,19 @@ def live_form(widget: Any) -> dict[str, Any]:
     if widget._view_name is None:
         return {}
     return {VIEW: {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}}
+
+
+def formatted(shown: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Data and metadata of what a notebook would show, images in base64."""
+    from IPython.core.interactiveshell import InteractiveShell
+
+    formatter = InteractiveShell.instance().display_formatter
+    assert formatter is not None  # each shell has one
+    data, metadata = formatter.format(shown)
+    return {k: base64.b64encode(v).decode() if isinstance(v, bytes) else v for k, v in data.items()}, metadata
+
+
+def with_still(widget: Any, still: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Data and metadata of one output: the widget where a kernel answers, else `still`, a figure for example."""
+    data, metadata = formatted(still)
+    return {**data, **live_form(widget)}, metadata

@@ -1,18 +1,19 @@
-"""Sliders under the picture of occupancy, for notebooks."""
+"""Sliders above the picture of occupancy, for notebooks."""
 
 from __future__ import annotations
 
-from io import BytesIO
 from typing import Any
 
 from matplotlib.figure import Figure
 
+from course.figures.explore import png
+from course.figures.live_form import with_still
 from course.figures.occupancy import occupancy_limits
 from warplab.plan.limits import limits_of
 
 
 class OccupancySliders:
-    """What `occupancy_sliders` gives: a figure that stays without a kernel, and below it sliders that draw it anew."""
+    """What `occupancy_sliders` gives: sliders and the figure that they draw anew; without a kernel the figure stays."""
 
     def __init__(self, architecture: str, threads: int, registers: int, shared: int) -> None:
         import ipywidgets
@@ -33,22 +34,17 @@ class OccupancySliders:
                 layout=layout,
             ),
         }  # fmt: skip
-        self.picture = ipywidgets.Image(value=b"", format="png")
+        self.picture = ipywidgets.Image(value=png(self.figure), format="png")
         for slider in self.sliders.values():
             slider.observe(self._draw, names="value")
         self.widget = ipywidgets.VBox([*self.sliders.values(), self.picture])
 
     def _draw(self, change: dict[str, Any]) -> None:
         values = {name: slider.value for name, slider in self.sliders.items()}
-        buffer = BytesIO()
-        occupancy_limits(self.architecture, **values).savefig(buffer, format="png")
-        self.picture.value = buffer.getvalue()
+        self.picture.value = png(occupancy_limits(self.architecture, **values))
 
-    def _ipython_display_(self) -> None:
-        from IPython.display import display
-
-        display(self.figure)
-        display(self.widget)
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        return with_still(self.widget, self.figure)
 
 
 def occupancy_sliders(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from io import BytesIO
 from typing import Any
 
 from matplotlib.figure import Figure
 
+from course.figures.explore import png
+from course.figures.live_form import with_still
 from course.figures.stacks import stacks
 from systems.parallel.layout import Job, Layout
 from systems.parallel.machines import Machine
@@ -32,7 +33,7 @@ def plan_figure(step: Step) -> Figure:
 
 
 class PlanSliders:
-    """What `plan_sliders` gives: a figure that stays without a kernel, sliders, and a sentence where none can be."""
+    """What `plan_sliders` gives: sliders, a figure that stays without a kernel, and a sentence where none can be."""
 
     def __init__(self, job: Job, layout: Layout, machine: Machine) -> None:
         import ipywidgets
@@ -49,7 +50,7 @@ class PlanSliders:
             )
             for name in _AXES
         }
-        self.picture = ipywidgets.Image(value=b"", format="png")
+        self.picture = ipywidgets.Image(value=png(self.figure), format="png")
         self.sentence = ipywidgets.HTML(value="")
         for slider in self.sliders.values():
             slider.observe(self._draw, names="value")
@@ -63,15 +64,10 @@ class PlanSliders:
             self.sentence.value = str(error)
             return
         self.sentence.value = ""
-        buffer = BytesIO()
-        figure.savefig(buffer, format="png")
-        self.picture.value = buffer.getvalue()
+        self.picture.value = png(figure)
 
-    def _ipython_display_(self) -> None:
-        from IPython.display import display
-
-        display(self.figure)
-        display(self.widget)
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        return with_still(self.widget, self.figure)
 
 
 def _options(name: str, now: int) -> list[int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from course.figures.live_form import with_still
 from course.figures.snapshot import describe, snapshot
 from course.figures.timeline import COLOURS
 from warplab.emulator.profiling import Profile
@@ -36,11 +37,8 @@ class TimelineSlider:
     def _move(self, change: dict[str, Any]) -> None:
         self.state.value = state_html(self.chart, change["new"], self.source)
 
-    def _ipython_display_(self) -> None:
-        from IPython.display import display
-
-        display(self.figure)
-        display(self.widget)
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        return with_still(self.widget, self.figure)
 
 
 def timeline_slider(profile: Profile, *, time: int | None = None, chart: Timeline | None = None) -> TimelineSlider:

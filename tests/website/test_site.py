@@ -1,103 +1,172 @@
-"""The site is whole: its links lead somewhere, nothing comes from elsewhere, and no answer shows unasked."""
+"""The site as a reader sees it in Chromium: chapter 00 with its outputs, and a few other pages."""
 
 from __future__ import annotations
 
-import json
+import functools
+import os
 import re
-from html.parser import HTMLParser
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sphinx.cmd.build import build_main
 
 from scripts import notebooks
+from tests.browser import chromium, faint, picture, sideways
 from website import stage
-from website.__main__ import main
 
-LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src"}
+pytestmark = pytest.mark.processes
 
-
-class Page(HTMLParser):
-    """What a page loads, and the ids and text of what it folds."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.loads: list[str] = []
-        self.silent: list[str] = []  # pictures without words
-        self.folded: list[str] = []
-        self.open = 0
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        values = dict(attributes)
-        if tag in LOADED and values.get(LOADED[tag]):
-            self.loads.append(values[LOADED[tag]] or "")
-        if tag == "img" and (not values.get("alt") or str(values["alt"]).endswith(".png")):
-            self.silent.append(values.get("src") or "")
-        if tag == "link" and "stylesheet" in (values.get("rel") or ""):
-            self.loads.append(values["href"] or "")
-        self.open += tag == "details"
-
-    def handle_endtag(self, tag: str) -> None:
-        self.open -= tag == "details"
-
-    def handle_data(self, data: str) -> None:
-        if self.open:
-            self.folded.append(data)
+CHAPTER = "notebooks/00_start_here"
+PAGES = (f"{CHAPTER}.ipynb", "labs/03_transpose/README.md", "docs/glossary.md", "docs/panel.md")
+NAMES = [name.rpartition(".")[0] for name in PAGES]
+MOST_BYTES = 1_500_000
+WAIT = 60_000  # ms, on a busy machine
+THEMES = ("light", "dark")
 
 
-def test_a_link_leads_to_a_page_or_to_the_repository() -> None:
-    page = Path("notebooks/06_tiled_gemm.ipynb")
-    known = {page, Path("docs/measuring.md"), Path("labs/06_tiled_gemm/README.md")}
-    linked = stage._linker(page, known)
-    home = stage.repository()
-    for before, after in {
-        "[a](../docs/measuring.md#launches)": "[a](../docs/measuring.md#launches)",
-        "[a](../labs/06_tiled_gemm)": "[a](../labs/06_tiled_gemm/README.md)",
-        "[a](../warplab/errors.py)": f"[a]({home}/blob/main/warplab/errors.py)",
-        "[a](../warplab)": f"[a]({home}/tree/main/warplab)",
-        "[a](#3-·-Rung-1:-one-thread,-one-result)": "[a](#3--rung-1-one-thread-one-result)",
-        "[a](https://example.org/x.md)": "[a](https://example.org/x.md)",
-        "kernel[blocks, 32](out)": "kernel[blocks, 32](out)",
-    }.items():
-        assert linked(before) == after
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its HTML."""
+    folder = tmp_path_factory.mktemp("site")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(notebooks, "EXECUTED", folder / "executed")
+        patched.setattr(stage, "pages", lambda: [Path(name) for name in PAGES])
+        patched.setenv("WARPLAB_DATA", os.environ.get("WARPLAB_DATA", ""))  # what `execute` sets
+        patched.setenv(notebooks.DRAW_STATES, "1")
+        assert notebooks.execute([notebooks.SOURCES / f"{Path(CHAPTER).name}.md"]) == []
+        stage.lay_out(folder / "source")
+        built = ["-q", "-W", "--keep-going", "-c", str(stage.ROOT / "website"), str(folder / "source")]
+        assert build_main([*built, str(folder / "html")]) == 0
+    return folder / "html"
 
 
-def test_what_stands_between_a_question_and_its_answer_is_folded() -> None:
-    def cell(source: str, *outputs: str) -> dict:
-        shown = [{"data": {"text/markdown": text}} for text in outputs]
-        return {"cell_type": "code", "metadata": {}, "source": source, "outputs": shown}
+class Quiet(SimpleHTTPRequestHandler):
+    """Answers without a word."""
 
-    sources = ["print(1)", 'guess = predict("a", "b", "c")', "print(2)", "reveal(guess, 3)", "print(4)"]
-    cells = [cell(source, "3") for source in sources]
-    made = json.loads(stage._chapter(json.dumps({"cells": cells}), str))
-    assert [c["metadata"]["tags"] for c in made["cells"]] == [[], [], ["hide-output"], ["hide-output"], []]
-    cells[3] = cell(sources[3], "<details><summary>Show me</summary>\n\n3\n\n</details>")
-    made = json.loads(stage._chapter(json.dumps({"cells": cells}), str))
-    assert made["cells"][3]["metadata"]["tags"] == [], "an answer that is folded once is not folded twice"
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
 
 
-@pytest.mark.processes
-@pytest.mark.slow
-def test_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, place in (("SITE", "site"), ("PICTURES", "pictures"), ("EXTRA", "extra")):
-        monkeypatch.setattr(stage, name, tmp_path / place)
-    monkeypatch.setattr(notebooks, "EXECUTED", tmp_path / "executed")
-    assert notebooks.execute([notebooks.SOURCES / "03_warps_and_latency.md"]) == []
-    monkeypatch.setattr(stage, "_with_fewer_colours", lambda picture: picture)
-    assert main() == 0  # Sphinx's warnings are errors, links that lead nowhere among them
-    built = tmp_path / "site" / "html"
-    for path in stage.pages():
-        assert path == Path("docs/README.md") or (built / path).with_suffix(".html").exists()
-    for path in (path for path in built.rglob("*.html") if "_static" not in path.parts):
-        text = path.read_text(encoding="utf-8")
-        page = Page(text)
-        assert not [place for place in page.loads if re.match(r"(https?:)?//", place)], path
-        assert page.silent == [], path
-        assert "<html lang=" in text and "<title>" in text and "viewport" in text
-        files = [place for place in page.loads if "://" not in place and not place.startswith("data:")]
-        assert [place for place in files if not (path.parent / place.partition("?")[0]).exists()] == []
-    styles = "".join(path.read_text(encoding="utf-8") for path in built.rglob("*.css"))
-    assert not re.search(r"url\([\"']?(https?:)?//", styles)
-    folded = "".join(Page((built / "notebooks" / "03_warps_and_latency.html").read_text(encoding="utf-8")).folded)
-    assert "of the lanes, as long as the paths are apart" in folded
-    assert "warp" in (built / "searchindex.js").read_text(encoding="utf-8")
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    """Where the site is served: opened from disk, a search finds pages, and cannot quote them."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(site)))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def page(browser: Any, address: str) -> Iterator[Any]:
+    """A page of a browser that has never been here; what fails in it, or asks another machine, fails the test."""
+    opened = browser.new_page(viewport={"width": 1280, "height": 900})
+    opened.set_default_timeout(WAIT)
+    wrong: list[str] = []
+    opened.on("pageerror", lambda error: wrong.append(str(error)))
+    own = (address, "data:")
+    opened.on("request", lambda asked: None if asked.url.startswith(own) else wrong.append(asked.url))
+    yield opened
+    opened.close()
+    assert wrong == []
+
+
+def show(page: Any, address: str, name: str, theme: str = "light") -> None:
+    page.add_init_script(f"localStorage.setItem('mode', '{theme}'); localStorage.setItem('theme', '{theme}')")
+    page.goto(f"{address}{name}.html")
+    page.wait_for_load_state("load")
+
+
+def test_pages_are_small(site: Path) -> None:
+    sizes = {path.name: path.stat().st_size for path in site.rglob("*.html")}
+    assert len(sizes) > 4 and [(name, size) for name, size in sizes.items() if size > MOST_BYTES] == []
+
+
+def test_a_search_finds_the_page_that_says_it(page: Any, address: str) -> None:
+    show(page, address, CHAPTER)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("microscope")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#search-results a >> text=The panel in JupyterLab")
+    picture(page, "site-search")
+    page.click("#search-results a >> text=The panel in JupyterLab")
+    page.wait_for_selector("article h1:has-text('The panel in JupyterLab')")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("name", NAMES)
+def test_texts_have_contrast(page: Any, address: str, name: str, theme: str) -> None:
+    show(page, address, name, theme)
+    assert page.evaluate("document.documentElement.dataset.theme") == theme
+    picture(page, f"site-{Path(name).name}-{theme}")
+    for folded in page.query_selector_all("details:not([open]) > summary"):
+        folded.evaluate("summary => summary.parentElement.open = true")
+    assert faint(page, "body", 40) == []
+
+
+@pytest.mark.parametrize("name", [*NAMES, "index", "search"])
+def test_a_phone_shows_a_page_whole(page: Any, address: str, name: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    show(page, address, name)
+    picture(page, f"site-{Path(name).name}-390")
+    assert sideways(page) <= 0
+
+
+def test_an_answer_is_hidden_until_it_is_asked_for(page: Any, address: str) -> None:
+    show(page, address, CHAPTER)
+    source = (stage.ROOT / "notebooks" / "source" / f"{Path(CHAPTER).name}.md").read_text(encoding="utf-8")
+    asked = len(re.findall(r"= predict\(", source))
+    folded = page.locator("details:has(> summary:text-is('Show me'))")
+    assert folded.count() >= asked - 1 > 1
+    inside = folded.first.locator("p").first
+    assert not inside.is_visible()
+    folded.first.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert inside.is_visible()
+
+
+def test_a_slider_moves_without_a_kernel(page: Any, address: str) -> None:
+    show(page, address, CHAPTER)
+    explorer = page.locator(".wl-states").first
+    explorer.evaluate("node => node.closest('details') && (node.closest('details').open = true)")
+    slider, image = explorer.locator("input").first, explorer.locator("img")
+    words, before = explorer.locator("output").first, image.get_attribute("src")
+    assert words.inner_text() == "2"
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    assert words.inner_text() == "3" == slider.get_attribute("aria-valuetext")
+    moved = image.get_attribute("src")
+    assert moved != before and image.evaluate("image => image.decode().then(() => image.naturalWidth)") > 300
+    picture(page, "site-slider")
+    page.keyboard.press("ArrowLeft")
+    assert image.get_attribute("src") == before
+
+
+def test_the_keyboard_reaches_the_text_and_the_next_page(page: Any, address: str) -> None:
+    show(page, address, CHAPTER)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent.trim()") == "Skip to main content"
+    page.keyboard.press("Enter")
+    page.wait_for_function("location.hash === '#main-content'")
+    page.locator("a.right-next").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("article h1:has-text('transpose')")
+
+
+def test_every_picture_says_what_it_shows(page: Any, address: str) -> None:
+    for name in NAMES:
+        show(page, address, name)
+        described = page.eval_on_selector_all("article img", "images => images.map(image => image.alt.trim().length)")
+        assert all(length > 5 for length in described), name

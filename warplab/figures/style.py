@@ -144,7 +144,8 @@ def ink_on(colour: ColorType) -> str:
     """The colour of text that reads well on a background (its relative luminance as WCAG 2 defines it)."""
     linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return INK if luminance > 0.3 else "#FFFFFF"
+    # Contrasts of 4.5 or more: ink needs a luminance of 0.263, white one of 0.183 or less, black is between.
+    return INK if luminance > 0.263 else "#FFFFFF" if luminance < 0.183 else "#000000"
 
 
 def quantity(value: float, unit: str = "") -> str:

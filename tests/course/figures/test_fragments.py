@@ -44,10 +44,10 @@ def test_large_matrices_have_no_numbers_but_all_their_cells() -> None:
 def test_the_explorer_draws_what_is_chosen() -> None:
     explorer = explore_fragments()
     assert "a of mma.m16n8k16" in explorer.figure.texts[0].get_text()
-    assert explorer.image.layout.display == "none"  # nothing is shown twice before something is chosen
+    at_first = bytes(explorer.image.value)
     explorer.controls["operand"].value = "b"
     first = bytes(explorer.image.value)
-    assert first.startswith(b"\x89PNG") and explorer.image.layout.display == "block"
+    assert first.startswith(b"\x89PNG") and first != at_first
     explorer.controls["lane"].value = 31
     assert bytes(explorer.image.value) != first
     forms = explorer.controls["form"].options
@@ -62,6 +62,20 @@ def test_a_choice_that_cannot_be_drawn_is_said() -> None:
 
     explorer = Explorer(draw, n=(16, [16, 12]))
     explorer.controls["n"].value = 12
-    assert "not 12" in explorer.message.value and not bytes(explorer.image.value)
+    assert "not 12" in explorer.message.value
     explorer.controls["n"].value = 16
-    assert not explorer.message.value and bytes(explorer.image.value)
+    assert not explorer.message.value
+
+
+def test_a_page_without_a_kernel_gets_the_figures_of_few_choices() -> None:
+    def draw(n: int, operand: str):
+        if (n, operand) == (24, "b"):
+            raise ValueError("no such operand")
+        return fragment(wgmma_sums(n), None)
+
+    states = Explorer(draw, n=(16, range(8, 25, 8)), operand=("a", ["a", "b"])).states()
+    assert states["choices"] == [["n", 1, ["8", "16", "24"]], ["operand", 0, ["a", "b"]]]
+    assert len(states["figures"]) == 6 and states["figures"][5] == ["no such operand"]
+    assert states["figures"][0] == states["figures"][1] != states["figures"][2]  # the last choice moves fastest
+    assert Explorer(draw, n=(16, range(8, 257, 8)), operand=("a", ["a", "b"])).states() == {}
+    assert Explorer(lambda n: draw(16, "a"), n=(1.0, float)).states() == {}
