@@ -41,6 +41,7 @@ _ABBREVIATIONS = "".join(rf"(?<!\b{text})" for text in (r"al\.", r"e\.g\.", r"i\
 _END = re.compile(rf"(?:(?<=[.!?])|(?<=[.!?]\*\*)|(?<=[.!?]\))){_ABBREVIATIONS}\s+")
 _TAG = re.compile(r"</?(?:details|summary|sub|sup|br)\s*/?>")
 _MARK = re.compile(r"<!-- no source: (.+?) -->")
+_CHAPTER_LINK = re.compile(r"\]\((?=\w+\.ipynb[)#])")
 _EARLY = re.compile(r"^[ \t]*<!-- no source: .+?-->", re.M)
 _ASKED = re.compile(r"(?:\d+ · )?(?:Exercises?|Work it out|Quiz|Summary|Explain it)\b")  # headings
 _FIGURE = re.compile(
@@ -140,7 +141,7 @@ def page(notebooks: dict[str, nbformat.NotebookNode]) -> str:
         if not facts and not own:
             continue
         heading = next((line[2:] for line in notebook.cells[0].source.splitlines() if line.startswith("# ")), name)
-        rows = [f"| {_cell(fact.statement)} | {_support(fact, name)} |" for fact in facts]
+        rows = [f"| {_cell(_from_docs(fact.statement))} | {_support(fact, name)} |" for fact in facts]
         parts.append("\n".join([f"## {heading}\n", "| fact | from |", "|---|---|", *rows]) + "\n")
         if own:
             rows = [f"| {_cell(sentence)} | {_cell(why)} |" for sentence, why in own]
@@ -259,6 +260,11 @@ def _support(fact: Fact, notebook: str) -> str:
         label = citation.text if citation.kind == "source" else f"{citation.kind}: {citation.text}"
         links.append(f"[{_cell(label)}]({target})")
     return "; ".join(links)
+
+
+def _from_docs(statement: str) -> str:
+    """A statement whose links to other notebooks work from docs; those to other folders do already."""
+    return _CHAPTER_LINK.sub("](../notebooks/", statement)
 
 
 def _cell(text: str) -> str:

@@ -87,6 +87,15 @@ def test_good_citations_pass_and_links_work_from_docs() -> None:
     assert (facts.PAGE.parent / RESULTS).is_file(), "the link of a record works from docs as from notebooks"
 
 
+def test_links_of_statements_to_other_notebooks_work_from_docs() -> None:
+    made = notebook(
+        '# 9 · Here\n\n[Notebook 08](08_hopper.ipynb#1-·-Tiles) and [lab 01](../labs/01_axpy/README.md) '
+        'add 3 up [[source]](https://g.example "g").'
+    )
+    row = next(line for line in facts.page({"09_here": made}).splitlines() if line.startswith("| [Notebook 08]"))
+    assert "[Notebook 08](../notebooks/08_hopper.ipynb#1-·-Tiles) and [lab 01](../labs/01_axpy/README.md)" in row
+
+
 def test_figures_without_a_citation_are_listed() -> None:
     text = 'An SM has 4 schedulers. It has 64 warps [[source]](https://g.example "g"). Has it 32 banks? Nothing here.'
     assert facts.uncited(notebook(text)) == ["An SM has 4 schedulers."]
