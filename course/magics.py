@@ -56,7 +56,8 @@ def submit(line: str, cell: str) -> None:
     else:
         own_history.keep(report)
         links = Links.between(Path.cwd(), labs_folder().parent, grades=own_history.words_about(lab.name))
-        waiting.answer(HTML(fragment(report, links), metadata={"warplab": shown(report)}))  # for the panel
+        for_panel = {"report": shown(report), "text": cell}
+        waiting.answer(HTML(fragment(report, links), metadata={"warplab": for_panel}))
 
 
 def load_ipython_extension(shell) -> None:

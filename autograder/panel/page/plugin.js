@@ -4,7 +4,7 @@ import { Frames } from './frames.js';
 import { Marks } from './marks.js';
 import { Panel } from './panel.js';
 import { Server } from './server.js';
-import { Targets } from './targets.js';
+import { Targets, bodyOf } from './targets.js';
 
 const ID = 'warplab-panel';
 const WIDE = 900; // pixels; on a narrower window the panel would cover the notebook
@@ -167,14 +167,14 @@ export async function plugin(shared) {
       }
     }
 
-    // %%submit leaves its report beside the picture of it.
+    // %%submit leaves its report beside the picture of it, with the text that it is of: a saved cell may have another.
     function keepOfCell({ cell, notebook: content }) {
       const target = targets.ofCell(cell, content.parent);
       const outputs = (target && cell.model.outputs?.toJSON()) || [];
-      const report = outputs.map(output => output.metadata?.['text/html']?.warplab).find(found => found);
-      if (report) {
+      const found = outputs.map(output => output.metadata?.['text/html']?.warplab).find(found => found);
+      if (found && found.text.trimEnd() === bodyOf(target.model.getSource()).trimEnd()) {
         due.delete(target.key);
-        keep(target, report, target.model.getSource());
+        keep(target, found.report, target.model.getSource());
       }
     }
 
@@ -193,6 +193,10 @@ export async function plugin(shared) {
     });
     themes?.themeChanged.connect(() => frames.paint());
     notebook.NotebookActions.executed.connect((_, executed) => keepOfCell(executed));
+    notebooks?.widgetAdded.connect(async (_, { content, revealed }) => {
+      await revealed;
+      content.widgets.forEach(cell => keepOfCell({ cell, notebook: content }));
+    });
     widget.onAfterShow = () => {
       schedule();
       void refresh(); // questions may have been answered

@@ -2,6 +2,9 @@
 
 const MAGIC = /^\s*%%submit[ \t]+(\S+)/;
 
+// The text of a cell below its %%submit line, which is what is graded.
+export const bodyOf = source => source.replace(/^\s*%%submit[^\n]*\n?/, '');
+
 export class Targets {
   // `labOf(path)` is the lab of a file below the server's folder, or undefined.
   constructor(shell, notebooks, labOf, onChange, onEdit) {

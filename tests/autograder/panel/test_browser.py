@@ -1,4 +1,4 @@
-"""The panel as a learner sees it: JupyterLab in Chromium. Screenshots stay in build/screenshots."""
+"""The panel as a learner sees it: JupyterLab in Chromium."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from autograder.spec.lab import CHECKOUT
+from autograder.spec.lab import solutions_folder
+from scripts.notebooks import SOURCES, paired, text_of
 from tests.autograder.panel.lab_server import TOKEN, LabServer, lab_server
+from tests.browser import chromium, faint, picture
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs Playwright (pip install playwright)")
 pytestmark = pytest.mark.processes
 
-PICTURES = CHECKOUT / "build" / "screenshots"
 WAIT = 120_000  # ms, for a kernel or a first check on a busy machine
 sync_api.expect.set_options(timeout=WAIT)
 FILE = "labs/03_transpose/submission.py"
@@ -33,23 +34,6 @@ def transpose(a, out):
 FAULT = "out[i, 0] = a[0, i]"
 SCORE = "#warplab-panel .wl-score"
 THEMES = "@jupyterlab/apputils-extension/themes.jupyterlab-settings"
-# Colours of every text in the panel beside the background that it is seen on, as WCAG 2 has contrast.
-CONTRASTS = """() => {
-  const channels = colour => colour.match(/[\\d.]+/g).map(Number);
-  const luminance = colour => channels(colour).slice(0, 3)
-    .map(c => c / 255).map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, c, n) => sum + c * [0.2126, 0.7152, 0.0722][n], 0);
-  const behind = node => {
-    const colour = getComputedStyle(node).backgroundColor;
-    return channels(colour)[3] === 0 ? behind(node.parentElement) : colour;
-  };
-  const shown = [...document.querySelectorAll('#warplab-panel *')].filter(node => node.offsetParent && !node.disabled
-    && [...node.childNodes].some(child => child.nodeType === 3 && child.textContent.trim()));
-  return shown.map(node => {
-    const [dark, light] = [getComputedStyle(node).color, behind(node)].map(luminance).sort((a, b) => a - b);
-    return [node.textContent.slice(0, 40), (light + 0.05) / (dark + 0.05)];
-  });
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +44,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        found = shutil.which("chromium") or shutil.which("google-chrome")
-        try:
-            started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        except sync_api.Error as error:
-            pytest.skip(f"needs Chromium (playwright install chromium): {error}")
+    with chromium() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture
@@ -88,11 +66,6 @@ def open_file(page: Any, server: LabServer, path: str) -> None:
     page.wait_for_selector("#warplab-panel li", state="attached")
 
 
-def picture(page: Any, name: str) -> None:
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=PICTURES / f"panel-{name}.png")
-
-
 def test_a_lab_is_checked_and_its_faulty_line_is_marked(page: Any, server: LabServer) -> None:
     open_file(page, server, FILE)
     assert page.is_visible("#warplab-panel")
@@ -102,7 +75,7 @@ def test_a_lab_is_checked_and_its_faulty_line_is_marked(page: Any, server: LabSe
     assert [mark.inner_text().strip() for mark in page.query_selector_all(".cm-content .wl-squiggle-error")] == [FAULT]
     page.hover(".wl-squiggle-error")
     assert page.inner_text(".wl-tooltip").startswith("Line 6 reads a[")
-    picture(page, "light")
+    picture(page, "panel-light")
     page.click(".wl-opening button:has-text('Line 6')")
     page.wait_for_selector("text=Ln 6, Col 1")
 
@@ -142,7 +115,57 @@ def test_a_submitted_cell_is_marked(page: Any, server: LabServer) -> None:
     marked = page.query_selector_all(".jp-Cell .cm-line.wl-line-error")
     assert [mark.inner_text().strip() for mark in marked] == [FAULT]
     assert "03_transpose · cell of cells.ipynb" in page.inner_text("#warplab-panel h2")
-    picture(page, "cell")
+    picture(page, "panel-cell")
+
+
+def test_a_chapter_is_run_and_what_it_showed_is_there_again(page: Any, server: LabServer) -> None:
+    """Its cells, a slider, its reports and their marks: with the kernel gone, and a note where nothing answers."""
+    shutil.copytree(solutions_folder() / "01_axpy", server.root / "solutions" / "01_axpy")  # cells show its steps
+    (server.root / "mine").mkdir()
+    chapter = server.root / "mine" / "00_start_here.ipynb"
+    chapter.write_text(text_of(paired(SOURCES / "00_start_here.md")))
+    open_file(page, server, "mine/00_start_here.ipynb")
+    page.wait_for_selector("text=Python 3 (ipykernel) | Idle")
+    page.click("text=Run >> nth=0")
+    page.click("text=Run All Cells")
+    page.wait_for_selector("text=Python 3 (ipykernel) | Busy")
+    page.wait_for_selector("text=Python 3 (ipykernel) | Idle", timeout=5 * WAIT)
+    page.keyboard.press("Control+s")
+    page.wait_for_selector("text=Saving completed")
+    cells = json.loads(chapter.read_text())["cells"]
+    assert [o["evalue"] for cell in cells for o in cell.get("outputs", []) if o["output_type"] == "error"] == []
+
+    cell = page.locator(".jp-Cell", has_text="explore_stride()").last
+    cell.scroll_into_view_if_needed()
+    words = cell.locator(".widget-readout").first
+    picture(page, "chapter-before")
+    sync_api.expect(words).to_have_text("2")
+    image = cell.locator(".widget-image").first
+    before = image.get_attribute("src")
+    cell.locator(".noUi-handle").first.focus()
+    page.keyboard.press("ArrowRight")
+    sync_api.expect(words).to_have_text("3")
+    sync_api.expect(image).not_to_have_attribute("src", before)
+    picture(page, "chapter-slider")
+    page.keyboard.press("Control+s")
+    page.wait_for_timeout(2000)
+
+    page.click("text=Kernel >> nth=0")
+    page.click("text=Shut Down Kernel")
+    page.wait_for_selector("text=No Kernel >> nth=0")
+    page.reload()
+    page.wait_for_selector(".jp-Notebook")
+    submitted = page.locator(".jp-Cell", has_text="def axpy_kernel(alpha, x, y, out, width)").last
+    submitted.scroll_into_view_if_needed()
+    assert submitted.locator(".warplab-report").is_visible()
+    submitted.locator(".cm-line.wl-line").first.wait_for()
+    submitted.click(position={"x": 200, "y": 10})
+    page.wait_for_selector(SCORE)
+    cell.scroll_into_view_if_needed()
+    sync_api.expect(words).to_have_text("3")
+    note = "getComputedStyle(document.querySelector('.jupyter-widgets-disconnected'), '::before').content"
+    assert "its kernel has ended" in page.evaluate(note)
+    picture(page, "chapter-again")
 
 
 def test_the_microscope_is_docked_and_shut_in(page: Any, server: LabServer) -> None:
@@ -153,7 +176,7 @@ def test_the_microscope_is_docked_and_shut_in(page: Any, server: LabServer) -> N
     frame.wait_for_selector("text=kernel, block (0, 0, 0)")
     with pytest.raises(sync_api.Error, match="SecurityError|cross-origin|sandboxed"):
         frame.evaluate("window.parent.document.title")
-    picture(page, "microscope")
+    picture(page, "panel-microscope")
 
 
 @pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
@@ -164,8 +187,7 @@ def test_texts_have_contrast_and_fit_in_a_narrow_window(page: Any, server: LabSe
     open_file(page, server, FILE)
     page.wait_for_selector(SCORE)
     assert page.evaluate("document.body.dataset.jpThemeName") == theme
-    found = page.evaluate(CONTRASTS)
-    assert len(found) > 30 and [(words, contrast) for words, contrast in found if contrast < 4.5] == []
+    assert faint(page, "#warplab-panel", 30) == []
     page.click(".lm-TabBar-tab[data-id=filebrowser]")
     page.set_viewport_size({"width": 390, "height": 800})
     page.wait_for_timeout(500)
@@ -174,4 +196,4 @@ def test_texts_have_contrast_and_fit_in_a_narrow_window(page: Any, server: LabSe
         "(document.querySelector('#warplab-panel'))"
     )
     assert wide <= inner and right <= 390
-    picture(page, f"narrow-{theme.split()[-1].lower()}")
+    picture(page, f"panel-narrow-{theme.split()[-1].lower()}")
