@@ -62,7 +62,7 @@ def _time(result: Result) -> str:
     if wrong or result.architecture not in HOPPER or not 0 < result.counters.warp_instructions <= MOST_TIMED:
         return ""
     model = result.estimate()
-    value, low, high = (f"{seconds * 1e6:.3g}" for seconds in (model.seconds, *model.interval))
+    value, low, high = (f"{seconds * 1e6:.3g}" for seconds in (model.seconds, *(model.interval or ())))
     bounds = ", ".join(dict.fromkeys(launch.bound.name for launch in model.launches))
     return f"Time\n  modelled on an H200, not measured: {value} µs ({low} to {high}); longest: {bounds}"
 

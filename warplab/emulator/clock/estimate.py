@@ -57,8 +57,10 @@ class Estimate:
         return sum(launch.seconds for launch in self.launches)
 
     @property
-    def interval(self) -> tuple[float, float]:
-        """Seconds between which eight of ten kernels were that were modelled so and measured on an H200."""
+    def interval(self) -> tuple[float, float] | None:
+        """Seconds between which eight of ten kernels lay that were modelled so and measured; None but for an H200."""
+        if self.chip != H200.name:
+            return None
         low, high = SEEN
         return self.seconds / high, self.seconds / low
 
@@ -66,8 +68,8 @@ class Estimate:
         parts = "; ".join(
             f"{e.kernel}: {e.seconds * 1e6:.3g} us, bound by {e.bound.name} ({e.bound.amount})" for e in self.launches
         )
-        low, high = (f"{seconds * 1e6:.3g}" for seconds in self.interval)
-        time = f"{self.seconds * 1e6:.3g} us ({low} to {high}) on {self.chip}"
+        between = f" ({' to '.join(f'{s * 1e6:.3g}' for s in self.interval)})" if self.interval else ""
+        time = f"{self.seconds * 1e6:.3g} us{between} on {self.chip}"
         return f"<{time}, modelled, not measured: {parts or 'no launch'}>"
 
 
@@ -95,7 +97,7 @@ def _launch(profile: LaunchProfile, chip: Chip, constants: Constants) -> LaunchE
     blocks = prod(profile.grid)
     busiest = ceil(blocks / chip.sms)  # blocks of the SM that has the most
     share = busiest / blocks  # of all work, on that SM
-    first = TimeTerm("start", _start(profile, constants), "until the first block runs, and the last is seen")
+    first = TimeTerm("launch overhead", _start(profile, constants), "until the first block runs, and the last is seen")
     warps = _latency(profile, work, busiest, constants)
     memory = _memory(profile, share, constants)
     other = [
