@@ -37,7 +37,7 @@ MEMCPY = "cudaMemcpyAsync"  # no baseline: of 2^28 elements it ran at two thirds
 TILES = ((256, 4), (960, 1))  # the variants' threads, and blocks per SM that registers must allow
 APART = (1, 16)  # words from tile to tile
 # A copy as the ceilings have it (warplab.gpu.trusted): 16 bytes per thread.
-_COPY = """
+COPY_SOURCE = """
 extern "C" __global__ void copy(const float4* x, float4* out, int n)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -153,7 +153,7 @@ class Bench:
             self.right = self.x[self.x > 0]
         stream.synchronize()
         self.graphs: dict[str, tuple[Any, int]] = {}
-        self._copy = cupy.RawKernel(_COPY, "copy")
+        self._copy = cupy.RawKernel(COPY_SOURCE, "copy")
 
     def add(self, name: str, work: Callable[[], None], check: bool = True) -> None:
         """Capture so many calls as take QUEUED seconds. Raises ValueError if the first gives something wrong."""

@@ -373,8 +373,6 @@ attention(const __grid_constant__ Map map_q, const __grid_constant__ Map map_k, 
             wait_products<1>();  // the scores are there; the values' product is in flight
             ring_k.hand_back();
             weigh(s, rows, shrink, scale);
-            // Never true. Without it the compiler computes powers after the wait.
-            if (rows[0].total + rows[1].total < 0) arrive(full_q);
             wait_products<0>();
             ring_v.hand_back();
 #pragma unroll

@@ -68,13 +68,15 @@ __device__ void wait(u64& barrier, u32 parity)
                  "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
                  "@!p bra AGAIN; }" :: "r"(shared_address(&barrier)), "r"(parity) : "memory");
 }
-// A page of a head, in parts of 64 columns, to shared memory; its bytes count at the barrier.
+// A page of a head, in parts of 64 columns, to shared memory; its bytes count at the barrier. Nothing reads it again, so
+// it leaves L2 before the tables and the parts that blocks store.
+constexpr u64 EVICT_FIRST = 0x12F0000000000000;  // what createpolicy gives
 __device__ void load(u32 to, const Map& map, int page, u64& barrier)
 {
     for (int part = 0; part < WIDTH / 64; ++part)
-        asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                     "[%0], [%1, {%2, %3, %4}], [%5];" :: "r"(to + part * PART_BYTES), "l"(&map), "r"(64 * part),
-                     "r"(0), "r"(page), "r"(shared_address(&barrier)) : "memory");
+        asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                     ".L2::cache_hint [%0], [%1, {%2, %3, %4}], [%5], %6;" :: "r"(to + part * PART_BYTES), "l"(&map), "r"(64 * part),
+                     "r"(0), "r"(page), "r"(shared_address(&barrier)), "l"(EVICT_FIRST) : "memory");
 }
 __device__ void load_matrices(u32 (&a)[4], u32 from)
 {
@@ -140,8 +142,8 @@ struct Share {
         all = 0;
         for (int s = lane; s < sequences; s += 32) all += tiles_of(s) * heads;
         for (int step = 16; step; step /= 2) all += __shfl_xor_sync(ALL, all, step);
-        begin = (long long)all * blockIdx.x / gridDim.x;
-        end = (long long)all * (blockIdx.x + 1) / gridDim.x;
+        begin = (u32)all * blockIdx.x / gridDim.x;
+        end = (u32)all * (blockIdx.x + 1) / gridDim.x;
         int before = 0, upto = 0;
         for (sequence = 0; begin < end; sequence += 32) {
             int count = sequence + lane < sequences ? tiles_of(sequence + lane) * heads : 0;
@@ -174,12 +176,9 @@ struct Share {
         head = 0;
         do ++sequence; while (sequence < sequences && !(tiles = tiles_of(sequence)));
     }
-    __device__ int block_of(int tile) const { return ((long long)(tile + 1) * gridDim.x - 1) / all; }
+    __device__ int block_of(int tile) const { return ((u32)(tile + 1) * gridDim.x - 1) / all; }
     // A block has two parts at most that are not whole: that of its first tile, and that of its last.
-    __device__ int slot(int block) const
-    {
-        return 2 * block + ((long long)all * block / gridDim.x < start);
-    }
+    __device__ int slot(int block) const { return 2 * block + ((u32)all * block / gridDim.x < start); }
 };
 
 // ---- The warp that copies ------------------------------------------------------------------------------------------
@@ -365,25 +364,26 @@ __device__ void join_parts(State& state, const Part* parts, const Share& share)
 {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, two = lane % 4 * 2;
     int first = share.block_of(share.start), last = share.block_of(share.start + share.tiles - 1);
-    float largest[2] = {NOTHING, NOTHING};
-#pragma unroll 4
-    for (int b = first; b <= last; ++b)
-        for (int i = 0; i < 2; ++i) largest[i] = fmaxf(largest[i], parts[share.slot(b)].largest[two + i]);
     state = State();
 #pragma unroll 4
     for (int b = first; b <= last; ++b) {
         const Part& part = parts[share.slot(b)];
-        float by[2];
+        float by[2], shrink[2];
         for (int i = 0; i < 2; ++i) {
-            by[i] = power_of_two(part.largest[two + i] - largest[i]);
-            state.total[i] += by[i] * part.total[two + i];
+            float largest = fmaxf(state.largest[i], part.largest[two + i]);
+            shrink[i] = power_of_two(state.largest[i] - largest);
+            by[i] = power_of_two(part.largest[two + i] - largest);
+            state.largest[i] = largest;
+            state.total[i] = shrink[i] * state.total[i] + by[i] * part.total[two + i];
         }
 #pragma unroll
         for (int p = 0; p < PIECES; ++p) {
             if (p / OWN != warp) continue;
             float4 sums = part.sums[p][lane];
-            state.sums[p][0] += by[0] * sums.x, state.sums[p][1] += by[1] * sums.y;
-            state.sums[p][2] += by[0] * sums.z, state.sums[p][3] += by[1] * sums.w;
+            state.sums[p][0] = shrink[0] * state.sums[p][0] + by[0] * sums.x;
+            state.sums[p][1] = shrink[1] * state.sums[p][1] + by[1] * sums.y;
+            state.sums[p][2] = shrink[0] * state.sums[p][2] + by[0] * sums.z;
+            state.sums[p][3] = shrink[1] * state.sums[p][3] + by[1] * sums.w;
         }
     }
 }
