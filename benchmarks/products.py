@@ -8,7 +8,8 @@ calls     how long a first call takes, and a later one of the host's time
 
 Run as `python -m benchmarks.products` on a Hopper GPU with PyTorch, or name the parts. All kernels are compiled first,
 side by side. What is measured is added to products.jsonl in the folder OUT, or in build, as it comes: shapes that are
-there are not measured again. Beside the chosen form the next ones of the model run, to see how well it chose.
+there are not measured again. All of it goes into results/products.json. Other forms run beside the chosen one,
+to see how well the model chose. It stops by itself when time is over.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from benchmarks.bench_gemm import ODD
 from benchmarks.bench_gemm import drawn as drawn_of_ladder
 from benchmarks.fp8 import WEIGHTS
 from benchmarks.gemm.contest import Library, check
+from course import results
 from systems.kernels import grouped
 from systems.kernels.arrays import Described, described, library_of
 from systems.kernels.compiled import image_of
@@ -42,8 +44,10 @@ from systems.kernels.ready import Prepared
 from systems.kernels.recipes import Recipe
 from systems.search.half_product import named
 
+FILE = results.DIRECTORY / "products.json"
 SEED, DRAWN, MOST = 56, 200, 16384
-ALTERNATIVES = 1  # forms beside the chosen one
+ALTERNATIVES = 0  # forms beside the chosen one; the best with copies, and in parts of k, run in any case
+LONGEST = 95.0  # seconds after which no other shape begins
 LARGE = 1024  # rows, columns and k from which the ladder's last forms run too
 OF_THE_LADDER = ("warpgroups_128_256_64_4_1_2_stays", "warpgroups_128_128_64_6_1_2_stays")
 SECONDS, PRECISION = 0.06, 0.01  # of turns for one shape
@@ -215,6 +219,23 @@ def measured(case: Case, recipes: Sequence[Recipe], stream: Any) -> dict[str, An
     return {"case": case.name, "chosen": recipes[0].chosen, "us": took, "wrong": wrong}
 
 
+def records(case: Case, part: str, line: Mapping[str, Any]) -> list[results.Record]:
+    """One of the chosen form beside torch; none of a wrong product."""
+    took, name = line["us"], line["chosen"]
+    if name not in took:
+        return []
+    others = {other: us for other, us in took.items() if other not in ("torch", name)}
+    variant = f"{part}, {case.name[-2:]}"
+    return [
+        results.Record(
+            "matmul", "time", took[name], "us", variant, (case.m, case.n, case.k), "float16", None,
+            "torch.matmul (cuBLAS), same turns", took["torch"], took["torch"] / took[name],
+            "N(0, 1) data, cold L2, CUDA events; n or t: a and b as they are or transposes in memory",
+            {"choice": name, "others": others},
+        )
+    ]  # fmt: skip
+
+
 def groups(stream: Any, say: Callable[[str], None]) -> None:
     """FP8 products of groups in room for more rows, by each choice of tiles: microseconds."""
     import torch
@@ -306,6 +327,9 @@ def main(arguments: list[str]) -> int:
         ratios = []
         with executor.on_stream() as stream:
             for case in cases:
+                if time.monotonic() - began > LONGEST:
+                    say(f"no time for {case.name} and what follows: run it again")
+                    break
                 line = measured(case, recipes[case], stream)
                 with file.open("a", encoding="utf-8") as to:
                     to.write(json.dumps(line) + "\n")
@@ -319,6 +343,11 @@ def main(arguments: list[str]) -> int:
                 torch.cuda.empty_cache()
         if ratios:
             say(f"{part}: {len(ratios)} shapes, geometric mean {geometric_mean(ratios):.3f}, least {min(ratios):.3f}")
+    found = [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
+    of = {case.name: (case, part) for part, every in reversed(PARTS.items()) for case in every()}
+    made = [record for line in found for record in records(*of[line["case"]], line)]
+    if made:
+        results.write(FILE, results.make_header("python -m benchmarks.products"), made, merge=True)
     return 0
 
 

@@ -32,6 +32,10 @@ _ATTENTION = {  # as benchmarks.attention and benchmarks.decode.attention name t
     "decode": "systems/attention/decode.cu",
     "gradients": "systems/attention/backward.cu",
 }
+_OF_FUNCTIONS = tuple(
+    f"systems/kernels/{name}"
+    for name in ("warpgroups.cu", "warps.cu", "loose.cuh", "copies.cu", "add_parts.cu", "model.py", "half_recipes.py")
+)
 _HALF_PRODUCT = ("systems/search/warps.cu", "systems/search/warpgroups.cu")
 
 
@@ -71,6 +75,7 @@ def files_of(results: str, name: str, variant: str = "") -> tuple[str, ...]:
         return ("benchmarks/micro/cold.cu",)
     return {
         "megakernel": ("systems/megakernel/interpreter.cu",),
+        "products": _OF_FUNCTIONS,
         "search": _HALF_PRODUCT,
         "search_clock": (_PRODUCT,),
         "search_space": (_PRODUCT,),

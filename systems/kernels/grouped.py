@@ -74,8 +74,8 @@ def recipe(
 
 
 def choose(most: int) -> Choice:
-    """Wide tiles for many rows. Few read w once, whose bytes bound them, and have many stages on their way."""
-    return Choice(128, 256, 1, 1, "half") if most > MANY else Choice(128, 128, 1, 1, "two")
+    """Wide tiles for many rows, and low ones for few, which waste less where a group ends."""
+    return Choice(128, 256, 1, 1, "half") if most > MANY else Choice(64, 128, 1, 1, "two")
 
 
 def by(choice: Choice, most: int, x: Described, w: Described, x_scale: Described) -> Recipe:

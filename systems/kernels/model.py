@@ -24,27 +24,30 @@ class Chip:
     clusters: tuple[int, ...] = (132, 66, 39, 30, 22, 17, 15, 15)  # of 1, 2, ... blocks that run at once
     shared: int = 228 * 1024  # bytes of an SM
     threads: int = 2048  # of an SM
-    dram: float = 4.4e6  # bytes
+    dram: float = 3.6e6  # bytes
     stream: float = 80e3  # bytes of an SM from DRAM
     port: float = 110e3  # bytes of an SM
-    straddling: float = 1.9  # times the bytes, where lines of 128 bytes do not begin at multiples of 128
+    straddling: float = 1.7  # times the bytes, where lines of 128 bytes do not begin at multiples of 128
     products: float = 3.9e6  # multiply-adds of an SM by wgmma
-    products_of_warps: float = 1.25e6  # by mma.sync, with all that its warps do besides
-    latency: float = 1.3  # of a tensor copy, from request to the stage that comes free
+    products_of_warps: float = 0.87e6  # by mma.sync, with all that its warps do besides
+    latency: float = 1.8  # of a tensor copy, from request to the stage that comes free
     latency_of_warps: float = 0.35  # of cp.async
-    chunk: float = 0.0068  # a thread's 16 bytes by cp.async, for each 128 threads of the block
-    moved: float = 0.03  # the same, moved to where lines begin
+    chunk: float = 0.024  # a thread's 16 bytes by cp.async, for each 128 threads of the block
+    walk: float = 0.14  # a thread's 16 bytes that begin anywhere, one after the other
+    moved: float = 0.14  # the same, moved to where lines begin
     start: float = 3.3  # a launch, an empty SM, the last block's end
-    round: float = 1.12  # the first copies of a block, and its results
-    meeting: float = 0.75  # of a cluster
-    addition: float = 2.5  # of parts of k, for 128 x 128 outputs
-    staying: float = 0.12  # a tile's place, which blocks that stay compute
-    copy: float = 2.0  # a launch before or after the product
-    l2: float = 6.0e6  # bytes, of sums that are written and read again
+    round: float = 0.97  # the first copies of a block, and its results
+    meeting: float = 0.47  # of blocks that add up parts of k
+    pairing: float = 2.0  # of blocks that share a factor: the first stages wait for both
+    addition: float = 4.5  # of parts of k, for 128 x 128 outputs
+    staying: float = 0.28  # a tile's place, which blocks that stay compute
+    copy: float = 5.6  # a launch before the product
+    adding: float = 3.0  # a launch after it
+    l2: float = 5.0e6  # bytes, of sums that are written and read again
 
 
-SHARED_SLOWS = 0.38  # of the time of copies, by which they slow products down
-LOOSE_STORES = 1.5  # times the bytes of c, where warps store rows that begin anywhere
+SHARED_SLOWS = 0.41  # of the time of copies, by which they slow products down
+LOOSE_STORES = 3.5  # times the bytes of c, where warps store rows that begin anywhere
 
 
 def seconds(form: HalfChoice, problem: Problem, chip: Chip, parts: int = 1) -> float:
@@ -68,14 +71,16 @@ def seconds(form: HalfChoice, problem: Problem, chip: Chip, parts: int = 1) -> f
     loop = max(products + SHARED_SLOWS * copies, copies, waiting)
     if warps:
         loop += _chunks(form, problem, chip) * steps_of_slice * blocks * form.threads / 128
+        loop += chip.walk * _loose_chunks(form, problem) * steps_of_slice * up(blocks, beside)
     busy = min(units * shared, chip.clusters[shared - 1] * shared)
     reading = 2 * (m * k + k * n) / min(chip.dram, chip.stream * busy)
     writing = 2 * m * n / chip.dram * (LOOSE_STORES if problem.c_loose else 1)
     rounds = 1 if form.stays else up(blocks, beside)
     time = chip.start + max(loop, reading) + chip.round * rounds + chip.staying * form.stays + writing
     if parts > 1:
-        time += chip.copy + 8 * parts * m * n / chip.l2
-    time += chip.meeting * (shared > 1) + chip.addition * (form.splits > 1) * area / 128**2
+        time += chip.adding + 8 * parts * m * n / chip.l2
+    time += chip.pairing * (form.together > 1) + chip.meeting * (form.splits > 1)
+    time += chip.addition * (form.splits > 1) * area / 128**2
     return time * 1e-6
 
 
@@ -84,6 +89,12 @@ def _chunks(form: HalfChoice, problem: Problem, chip: Chip) -> float:
     members = 32 * form.warps[0] * form.warps[1]
     each = [chip.moved if loose else chip.chunk for loose in (problem.a_loose, problem.b_loose)]
     return (form.rows * each[0] + form.columns * each[1]) * 8 / members
+
+
+def _loose_chunks(form: HalfChoice, problem: Problem) -> float:
+    """Chunks of 16 bytes of loose factors that a thread of `warps.cu` moves for 64 of k, one after the other."""
+    members = 32 * form.warps[0] * form.warps[1]
+    return (form.rows * problem.a_loose + form.columns * problem.b_loose) * 8 / members
 
 
 def copying(problem: Problem, chip: Chip) -> float:
