@@ -1,1 +1,1 @@
-"""What chapters 11 to 16 study: networks, parallel training, megakernels, searches, and kernels across GPUs."""
+"""What chapters 11 to 17 study: networks, parallel training, megakernels, searches, kernels across GPUs, block scales."""
