@@ -1,1 +1,1 @@
-"""What chapters 11 to 17 study: networks, parallel training, megakernels, searches, kernels across GPUs, block scales."""
+"""What chapters 11 to 17 study: networks, training, megakernels, searches, block scales, and kernels across GPUs."""
