@@ -31,9 +31,9 @@ def matmul(a: Any, b: Any, out: Any = None) -> Any:
     backward pass.
 
     Rows or columns that lie as a whole, from multiples of 16 bytes on (transposes, slices), are read where they are.
-    Others (n or k that is no multiple of 8 in row-major arrays) are read element by element by a slower kernel, or
-    copied to such lines first: whatever takes less time. The first call of a kind compiles a kernel, which takes one to
-    three seconds once and is kept in the user's cache.
+    Others (n or k that is no multiple of 8 in row-major arrays) are moved to such lines in shared memory by a slower
+    kernel, or copied to them first: whatever should take less time. The first call of a kind compiles a
+    kernel, which takes one to three seconds once and is kept in the user's cache.
 
     Raises KernelError for other dtypes, dimensions, devices or sizes that do not fit together, for what is not on a
     GPU, for GPUs of another compute capability than 9.0, and where a backward pass would need what is not recorded.
