@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from systems.attention import backward, decoding
-from tests.systems.attention.test_backward import drawn as drawn_gradients
-from tests.systems.attention.test_backward import is_right
-from tests.systems.attention.test_decoding import drawn, ratio
+from tests.systems.attention.references import drawn, gradients, is_right, ratio
 
 pytestmark = pytest.mark.gpu
 
@@ -26,5 +24,5 @@ def test_decoding_is_attention_for_more_pages_than_blocks(
 
 @pytest.mark.parametrize(("n", "width", "causal"), [(1000, 64, True), (515, 128, False)])
 def test_gradients_are_those_of_autograd(n: int, width: int, causal: bool) -> None:
-    given, right = drawn_gradients(3, n, width, causal)
+    given, right = gradients(3, n, width, causal)
     is_right(backward.of_host(*given, causal), right)

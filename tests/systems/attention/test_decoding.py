@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -10,64 +9,9 @@ import pytest
 
 import warplab
 from systems.attention import decoding as launch
+from tests.systems.attention.references import drawn, ratio
 
 pytestmark = pytest.mark.processes
-
-UNITS = {np.dtype(np.float16): 2.0**-11, np.dtype(np.uint16): 2.0**-8}  # of rounding to nearest, or cutting off
-
-
-def narrow(array: np.ndarray, bfloat16: bool) -> np.ndarray:
-    """In float16, or the upper halves of float32."""
-    return (array.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16) if bfloat16 else array.astype(np.float16)
-
-
-def wide(array: np.ndarray) -> np.ndarray:
-    """As float64."""
-    if array.dtype == np.float16:
-        return array.astype(np.float64)
-    return (array.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-
-
-def drawn(
-    seed: int, heads: int, key_heads: int, width: int, lengths: list[int], bfloat16: bool = False
-) -> dict[str, np.ndarray]:
-    """Arguments of `decode`: pages in a drawn order, NaN in what no sequence has and behind all ends."""
-    draw = np.random.default_rng(seed)
-    pages = [-(-length // launch.PAGE) for length in lengths]
-    order = draw.permutation(sum(pages) + 3).astype(np.int32)
-    table = np.full((len(lengths), max(pages) + 1), 1 << 30, np.int32)
-    k, v = (np.full((len(order), key_heads, launch.PAGE, width), np.nan, np.float32) for _ in range(2))
-    used = 0
-    for row, (length, count) in enumerate(zip(lengths, pages, strict=True)):
-        table[row, :count] = order[used : used + count]
-        used += count
-        for key in range(length):
-            at = table[row, key // launch.PAGE], slice(None), key % launch.PAGE
-            k[at], v[at] = draw.standard_normal((2, key_heads, width))
-    q = 2 * draw.standard_normal((len(lengths), heads, width))
-    given = {name: narrow(array, bfloat16) for name, array in (("q", q), ("k", k), ("v", v))}
-    return given | {"table": table, "lengths": np.array(lengths, np.int32)}
-
-
-def ratio(given: dict[str, np.ndarray], out: np.ndarray) -> float:
-    """The largest error over what rounding of weights and results allows, against float64."""
-    q, k, v = (wide(given[name]) for name in "qkv")
-    group, unit, worst = q.shape[1] // k.shape[1], UNITS[out.dtype], 0.0
-    for row, length in enumerate(given["lengths"]):
-        pages = given["table"][row, : -(-length // launch.PAGE)]
-        for head in range(q.shape[1]):
-            keys, values = (array[pages, head // group].reshape(-1, q.shape[2])[:length] for array in (k, v))
-            scores = keys @ q[row, head] / math.sqrt(q.shape[2])
-            weights = np.exp(scores - scores.max())
-            weights /= weights.sum()
-            right, sizes = weights @ values, weights @ np.abs(values)
-            found = wide(out[row, head])
-            allowed = unit * (np.abs(right) + 2 * sizes) + 1e-5 * sizes + 2.0**-24
-            worst = max(worst, float((np.abs(found - right) / allowed).max()))  # a NaN is found below
-            if not np.isfinite(found).all():
-                return math.inf
-    return worst
-
 
 FORMS = {
     "group of 4": (8, 2, 128, [200, 64, 1, 129]),
