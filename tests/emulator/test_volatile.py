@@ -52,6 +52,14 @@ PAIRS = {
         f"{ZERO} if (!t) {{ s[0] = 7; __threadfence_block(); c = 1; }} if (t == 32) {{ while (!c); o[t] = s[0]; }}",
     ),
     "an ordinary message between warps": (1, 64, ORDINARY.format(""), ORDINARY.format("__threadfence();")),
+    "a lock in shared memory without fences": (
+        1,
+        128,
+        f"if (!t) w[0] = 0; {ZERO} if (t % 32 == 0) {{ while (atomicCAS(&u, 0, 1)); w[0] += t; atomicExch(&u, 0); }}"
+        " __syncthreads(); o[t] = w[0];",
+        f"if (!t) w[0] = 0; {ZERO} if (t % 32 == 0) {{ while (atomicCAS(&u, 0, 1)); __threadfence_block(); w[0] += t;"
+        " __threadfence_block(); atomicExch(&u, 0); } __syncthreads(); o[t] = w[0];",
+    ),
     "a tree of one warp": (
         1,
         32,
@@ -119,6 +127,27 @@ RIGHT = {
         8,
         32,
         "if (!t) { while (atomicCAS(o, 0, 1)); __threadfence(); o[1] += 1; __threadfence(); *(volatile int*)o = 0; }",
+    ),
+    "a lock in shared memory": (
+        1,
+        128,
+        f"if (!t) w[0] = 0; {ZERO} if (t % 32 == 0) {{ while (atomicCAS(&u, 0, 1)); __threadfence_block(); w[0] += t;"
+        " w[1] = w[0]; __threadfence_block(); atomicExch(&u, 0); } __syncthreads(); o[t] = w[0] + w[1];",
+    ),
+    "a flag in shared memory, set by an atomic": (
+        1,
+        64,
+        f"{ZERO} if (!t) {{ w[0] = b; __threadfence_block(); atomicExch(&u, 1); }}"
+        " if (t == 32) { while (!atomicAdd(&u, 0)); __threadfence_block(); o[0] = w[0]; }",
+    ),
+    "a lock in shared memory that acquires and releases": (
+        1,
+        128,
+        f"if (!t) w[0] = 0; {ZERO} if (t % 32 == 0) {{ unsigned a = (unsigned)__cvta_generic_to_shared(&u), old;"
+        " do asm volatile("
+        '"atom.acquire.cta.shared.exch.b32 %0, [%1], 1;" : "=r"(old) : "r"(a) : "memory"); while (old); w[0] += t;'
+        ' asm volatile("atom.release.cta.shared.exch.b32 %0, [%1], 0;" : "=r"(old) : "r"(a) : "memory"); }'
+        " __syncthreads(); o[t] = w[0];",
     ),
     "turns of blocks": (
         8,

@@ -219,7 +219,7 @@ class Program:
     dynamic_shared: tuple[str, ...]  # names of the unsized shared arrays
     dynamic_start: int  # where they start in the window
     specials: tuple[tuple[int, int], ...]  # (which, frame offset) to fill when a block starts
-    parallel: bool  # blocks do not talk to each other: they may run on several cores
+    parallel: bool  # neither blocks nor warps talk to each other by fences and flags: blocks may run on several cores
     # Parameters and variables through which it may write; None: it may write to anything.
     writes: frozenset[str] | None = None
     # Bytes of its narrowest access through each set of parameters and variables; an empty set: through anything.

@@ -138,6 +138,7 @@ def fence(lowering: Lowering, instruction: Instruction, parts: list[str]) -> Non
         return
     if parts[0] == "membar" and "cta" not in parts or any(p in ("gpu", "sys") for p in parts):
         lowering.parallel = False  # blocks may talk to each other
+    lowering.block_fences = True
     lowering.emit(make_record(OP_FENCE, extra=(FENCE_MEMORY, scope_of(parts))))
 
 

@@ -170,6 +170,7 @@ class Lowering:
         self.dynamic_align = 16
         self.local_bytes = 0
         self.parallel = True
+        self.block_fences = self.shared_atomics = False  # together they order the warps of a block
         self.calls: list[str] = []
         self.cta_group = ""  # of its tcgen05 instructions; "": there has been none
         self.chain: list[Instance] = []  # the functions whose bodies are being lowered, the kernel first

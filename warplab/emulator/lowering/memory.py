@@ -44,7 +44,7 @@ from warplab.emulator.core.state.layout import (
 from warplab.emulator.lowering.lowering import Lowering, Unsupported, bits_of
 from warplab.emulator.lowering.passes.exposed import CHECKED, EXPOSED
 from warplab.emulator.lowering.passes.speculation import FOR_SANITIZERS, PAST_SANITIZERS
-from warplab.emulator.lowering.strength import strength_of
+from warplab.emulator.lowering.strength import orders, strength_of
 from warplab.emulator.program import make_record
 from warplab.isa.syntax import Address, Group, Immediate, Instruction, Operand, Register, Sink, Symbol
 
@@ -272,7 +272,8 @@ def atomic(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
         copy = lowering.temporary(64)
         lowering.vector("mov.i64", copy, row)
         row = copy
-    if space != SPACE_SHARED:
+    lowering.shared_atomics |= space == SPACE_SHARED
+    if space != SPACE_SHARED or orders(parts):
         lowering.parallel = False
     # The assembler makes a reduction of an atomic whose result nothing reads, but for pairs of halves.
     wanted = returns and (code in (KIND_F16, KIND_BF16) or any(lowering.instance.is_read(t) for t in targets))

@@ -18,3 +18,8 @@ def strength_of(words: Sequence[str]) -> int:
     scope = SCOPE_GPU if "volatile" in words or "mmio" in words else scope_of(words)
     acquires = ACQUIRE_BIT if "acquire" in words or "acq_rel" in words else 0
     return scope | acquires | (RELEASE_BIT if "release" in words or "acq_rel" in words else 0)
+
+
+def orders(words: Sequence[str]) -> bool:
+    """Does an access release or acquire by itself?"""
+    return strength_of(words) & (ACQUIRE_BIT | RELEASE_BIT) != 0
