@@ -1,4 +1,4 @@
-"""Gives every chapter a badge that opens it in Colab, and the cell that sets Colab up: `python -m scripts.badges`.
+"""Gives every chapter badges that open it in Colab and Kaggle, and the cell that sets these up: `scripts.badges`.
 
 The address of the repository comes from one place, `Repository` in `[project.urls]` of pyproject.toml. Whoever
 publishes the course sets it and runs this; a second run renews what the first wrote, with an address or without.
@@ -19,9 +19,10 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "notebooks"
 BRANCH = "main"
 _GITHUB = re.compile(r"https://github\.com/([\w.-]+)/([\w.-]+?)(?:\.git)?/?")
-_BADGE = "[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]"
-_FIRST = "# On Colab only: fetches the course and what it lacks there."
-_BADGE_LINE = re.compile(re.escape(_BADGE) + r"\([^)\n]*\)\n\n")
+_COLAB = "[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]"
+_KAGGLE = "[![Open in Kaggle](https://kaggle.com/static/images/open-in-kaggle.svg)]"
+_FIRST = "# On Colab and Kaggle only: fetches the course and what it lacks there."
+_BADGE_LINE = re.compile(re.escape(_COLAB) + r"\([^)\n]*\) " + re.escape(_KAGGLE) + r"\([^)\n]*\)\n\n")
 _SETUP_CELL = re.compile(r"```\{code-cell\} ipython3\n" + re.escape(_FIRST) + r"\n.*?\n```\n\n", re.DOTALL)
 _TITLE = re.compile(r"^# .*\n\n", re.MULTILINE)
 _FIRST_CELL = re.compile(r"^```\{code-cell\}", re.MULTILINE)
@@ -34,24 +35,28 @@ def repository(project: dict) -> tuple[str, str] | None:
 
 
 def setup_lines(owner: str, name: str) -> str:
-    """The cell that makes a Colab runtime ready; it does nothing anywhere else."""
+    """The cell that makes a runtime of Colab or Kaggle ready; it does nothing anywhere else."""
     return f"""{_FIRST}
-import sys
+import os, sys
 
-if "google.colab" in sys.modules:
-    !test -d /content/{name} || git clone -q --depth 1 https://github.com/{owner}/{name} /content/{name}
-    %cd -q /content/{name}/notebooks
+kaggle = "KAGGLE_KERNEL_RUN_TYPE" in os.environ
+if kaggle or "google.colab" in sys.modules:
+    course = "/kaggle/working/{name}" if kaggle else "/content/{name}"
+    !test -d $course || git clone -q --depth 1 https://github.com/{owner}/{name} $course
+    %cd -q $course/notebooks
     %run ../scripts/colab.py"""
 
 
 def marked(text: str, chapter: str, address: tuple[str, str] | None) -> str:
-    """A chapter's Markdown source with the badge and the cell of this address; without an address, with neither."""
+    """A chapter's Markdown source with the badges and the cell of this address; without an address, with neither."""
     text = _SETUP_CELL.sub("", _BADGE_LINE.sub("", text))
     if address is None:
         return text
     owner, name = address
-    target = f"https://colab.research.google.com/github/{owner}/{name}/blob/{BRANCH}/notebooks/{chapter}.ipynb"
-    text = _TITLE.sub(lambda title: f"{title[0]}{_BADGE}({target})\n\n", text, count=1)
+    file = f"{owner}/{name}/blob/{BRANCH}/notebooks/{chapter}.ipynb"
+    colab = f"{_COLAB}(https://colab.research.google.com/github/{file})"
+    kaggle = f"{_KAGGLE}(https://kaggle.com/kernels/welcome?src=https://github.com/{file})"
+    text = _TITLE.sub(lambda title: f"{title[0]}{colab} {kaggle}\n\n", text, count=1)
     cell = f"```{{code-cell}} ipython3\n{setup_lines(*address)}\n```\n\n"
     return _FIRST_CELL.sub(lambda first: cell + first[0], text, count=1)
 

@@ -1,4 +1,5 @@
-"""Makes a Colab runtime ready for the course: the first cell of a chapter runs it there. Python's own modules suffice.
+"""Makes a runtime of Colab or Kaggle ready for the course: the first cell of a chapter runs it there, with Python's own
+modules. Kaggle's image is made from Colab's.
 
 `constraints-colab.txt` has the versions that the course was tried with there. What Colab lacks is installed at these
 versions; where Colab has others by now, each is named, for that is what to look at first if something fails.

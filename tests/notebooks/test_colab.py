@@ -1,10 +1,12 @@
-"""Chapters in Colab: the badge, the cell that sets Colab up, and what it says when Colab changes."""
+"""Chapters in Colab and Kaggle: the badges, the cell that sets these up, and what it says when Colab changes."""
 
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import jupytext
 import nbformat
@@ -29,14 +31,35 @@ def test_every_chapter_gets_a_badge_and_a_cell_in_both_its_forms(source: Path) -
     notebook = jupytext.reads(marked, "md:myst")
     target = f"(https://colab.research.google.com/github/someone/a-course/blob/main/notebooks/{source.stem}.ipynb)"
     assert target in notebook.cells[0].source
+    welcome = "https://kaggle.com/kernels/welcome?src=https://github.com/someone/a-course/blob/main/notebooks/"
+    assert f"({welcome}{source.stem}.ipynb)" in notebook.cells[0].source
     first = next(cell for cell in notebook.cells if cell.cell_type == "code")
     assert "git clone -q --depth 1 https://github.com/someone/a-course " in first.source
     nbformat.validate(notebook)
 
 
-def test_the_cell_does_nothing_outside_of_colab() -> None:
+def test_the_cell_does_nothing_outside_of_colab_and_kaggle(monkeypatch: pytest.MonkeyPatch) -> None:
     """As IPython runs it: a call of the shell, which is not there, would be a NameError."""
+    monkeypatch.delenv("KAGGLE_KERNEL_RUN_TYPE", raising=False)
     exec(TransformerManager().transform_cell(badges.setup_lines(*ADDRESS)), {})
+
+
+@pytest.mark.parametrize(("variable", "module"), [("KAGGLE_KERNEL_RUN_TYPE", ""), ("", "google.colab")])
+def test_the_cell_fetches_the_course_into_the_folder_that_is_kept(
+    variable: str, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KAGGLE_KERNEL_RUN_TYPE", raising=False)
+    if variable:
+        monkeypatch.setenv(variable, "Interactive")
+    if module:
+        monkeypatch.setitem(sys.modules, module, sys)
+    asked: list[str] = []
+    shell = SimpleNamespace(system=asked.append, run_line_magic=lambda name, line: asked.append(f"{name} {line}"))
+    names = {"get_ipython": lambda: shell}
+    exec(TransformerManager().transform_cell(badges.setup_lines(*ADDRESS)), names)
+    assert names["course"] == ("/kaggle/working/a-course" if variable else "/content/a-course")
+    assert asked[0].endswith("git clone -q --depth 1 https://github.com/someone/a-course $course")
+    assert asked[1:] == ["cd -q $course/notebooks", "run ../scripts/colab.py"]
 
 
 @pytest.mark.parametrize(
