@@ -22,14 +22,20 @@ _CONTRASTS = """(root) => {
   const luminance = colour => colour.slice(0, 3)
     .map(c => c / 255).map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
     .reduce((sum, c, n) => sum + c * [0.2126, 0.7152, 0.0722][n], 0);
-  const behind = node => { if (!node) return [255, 255, 255, 1];
+  const probe = document.body.appendChild(document.createElement('i'));
+  probe.style.backgroundColor = 'Canvas';  // as the page's colour scheme has it
+  const page = rgba(getComputedStyle(probe).backgroundColor);
+  probe.remove();
+  const behind = node => { if (!node) return page;
     const colour = rgba(getComputedStyle(node).backgroundColor);
     return colour[3] === 1 ? colour : over(colour, behind(node.parentElement)); };
   const seen = node => node.checkVisibility({opacityProperty: true, visibilityProperty: true}) && !node.disabled &&
     !node.closest('mjx-assistive-mml, .visually-hidden, [aria-hidden=true], option') && node.getClientRects().length;
   return [...root.querySelectorAll('*')].filter(node => seen(node)
     && [...node.childNodes].some(child => child.nodeType === 3 && child.textContent.trim())).map(node => {
-      const below = behind(node), colour = over(rgba(getComputedStyle(node).color), below);
+      const below = behind(node), own = rgba(getComputedStyle(node).color);
+      for (let above = node; above; above = above.parentElement) own[3] *= getComputedStyle(above).opacity;
+      const colour = over(own, below);
       const [dark, light] = [colour, below].map(luminance).sort((a, b) => a - b);
       const name = node.className?.baseVal ?? node.className;
       return [node.textContent.trim().slice(0, 40), name, (light + 0.05) / (dark + 0.05)];

@@ -17,6 +17,7 @@ from autograder.classroom.ledger import RECORD, Ledger
 from autograder.overview.desk import Desk
 from autograder.records.report import PartResult, Report
 from autograder.records.status import Executor, Part, Status
+from tests.browser import chromium, faint, picture, sideways
 
 EVIL = "<script>alert(1)</script>/?#é"
 
@@ -65,6 +66,18 @@ def test_it_shows_the_class_and_one_student(desk: Desk) -> None:
         assert status == 200 and "attempt 1 graded" in text and "<script>" not in text
     assert ask(desk, f"{home}student/nobody")[0] == 404
     assert ask(desk, home, "HEAD")[:2] == (200, "")
+
+
+@pytest.mark.processes
+def test_its_texts_have_contrast_and_fit_on_a_phone(desk: Desk) -> None:
+    with chromium() as browser:
+        for theme in ("light", "dark"):
+            page = browser.new_page(viewport={"width": 390, "height": 800}, color_scheme=theme)
+            for name, least in (("", 20), ("student/ada", 5)):
+                page.goto(f"{desk.address}{name}")
+                picture(page, f"desk-{name.replace('/', '-') or 'class'}-{theme}")
+                assert sideways(page) <= 0
+                assert faint(page, "html", least) == []
 
 
 @pytest.mark.processes

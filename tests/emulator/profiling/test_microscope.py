@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.browser import chromium, faint, picture, sideways
 from warplab import emulate
 from warplab.command import main
 from warplab.emulator.profiling import Profile, microscope
@@ -114,6 +115,35 @@ def test_nothing_comes_from_elsewhere_and_names_are_text() -> None:
     page = profiled().microscope()
     assert not re.search(r"(src|href)=|https?:|import\(|url\(", page.text)
     assert page._repr_html_().startswith("<iframe") and "<script" not in page._repr_html_()
+
+
+def test_a_reader_scrubs_and_steps_through_it(tmp_path: Path) -> None:
+    """With the pointer and the keyboard, in both themes; its texts have contrast, and nothing fails."""
+    profiled().microscope().save(tmp_path / "page.html")
+    with chromium() as browser:
+        for theme in ("light", "dark"):
+            page = browser.new_page(viewport={"width": 1200, "height": 800}, color_scheme=theme)
+            errors: list[str] = []
+            page.on("pageerror", lambda error, errors=errors: errors.append(str(error)))
+            page.goto((tmp_path / "page.html").as_uri())
+            page.wait_for_selector("#time:has-text('warp 0, time 0 ')")
+            box = page.locator("#chart").bounding_box()
+            page.mouse.move(box["x"] + 70, box["y"] + 30)
+            page.mouse.down()
+            page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 50)
+            page.mouse.up()
+            page.wait_for_selector("#time:has-text('warp 1, ')")
+            page.focus("#chart")
+            page.keyboard.press("Home")
+            for _ in range(3):
+                page.keyboard.press("ArrowRight")
+            page.wait_for_selector("#detail h2:has-text('Lanes that run it')")
+            for tab in ("PTX", "SASS", "Source"):
+                page.click(f"role=tab[name={tab}]")
+                assert faint(page, "html", 30) == []
+            picture(page, f"microscope-{theme}")
+            page.set_viewport_size({"width": 390, "height": 800})
+            assert sideways(page) <= 0 and errors == []
 
 
 def test_the_command_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
