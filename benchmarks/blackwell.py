@@ -55,7 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for part in options.parts or ("tests", "twins", "speed"):
         name, _, folder = part.partition("=")
         records += PARTS[name](Path(folder))
-    results.write(PATH, results.make_header(COMMAND), records, merge=True)
+    renewed = {record.variant for record in records}
+    kept = [r for r in (results.read(PATH).records if PATH.exists() else ()) if r.variant not in renewed]
+    results.write(PATH, results.make_header(COMMAND), [*kept, *records])
     print(f"Written: {PATH}")
     return 0
 

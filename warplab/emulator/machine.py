@@ -40,6 +40,7 @@ SHORT_TURN = 32  # warp instructions before another warp's turn, where the order
 
 _TENSOR = (L.OP_TENSOR_MEMORY, L.OP_TENSOR_CORE)
 _AXES = {"x": 0, "y": 1, "z": 2}
+_SHORT = 32  # bits of an address in the space of parameters alone
 
 
 def resolve_constants(
@@ -70,7 +71,10 @@ def resolve_constants(
             start = places[variable] + offset
             return int.from_bytes(parameters[start : start + size].tobytes(), "little", signed=signed)
         if name == "parameter":
-            return bank + places[constant[1]] + constant[2]
+            place = places[constant[1]] + constant[2]
+            return place if width <= _SHORT else bank + place  # short: see convert_address
+        if name == "parameters":
+            return bank
         if name == "symbol":
             return addresses[constant[1]] + constant[2]
         if name == "shared":

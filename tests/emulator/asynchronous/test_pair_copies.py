@@ -105,3 +105,10 @@ def test_ptxas_takes_what_these_tests_run() -> None:
     for copy in (PAIRED, multicast):
         done = assembler.run(text(copy), "sm_100a", 60)
         assert done.image, done.log
+
+
+def test_the_address_of_a_parameter_in_32_bits() -> None:
+    """Triton takes a tensor map's address among the parameters, and makes it a generic one."""
+    short = "mov.b32 %r30, map; cvt.u64.u32 %a0, %r30;"
+    result = run(text(PAIRED).replace("mov.b64 %a0, map;", short))
+    assert result.findings == () and np.array_equal(result.outputs["out"], A.reshape(-1, 8, 32)[:2])

@@ -266,6 +266,14 @@ def test_a_copy_of_four_rows_writes_four_lanes(first: int) -> None:
 # What a kernel may not ask for
 
 
+def test_lanes_of_the_first_warp_mean_those_of_each() -> None:
+    """It is told of, and gives what kernels that do so rely on; lanes of another warp give nothing."""
+    words = RNG.integers(0, 2**32, (1, 128), dtype=np.uint32)
+    result = run(fill(1) + load(1, address="%t") + WAIT_LOAD + put(1), words=words)
+    assert found(result, FindingKind.OUT_OF_BOUNDS, "from lane 0 on, but this warp reaches ")
+    assert np.array_equal(result.outputs["out"], words)
+
+
 @pytest.mark.parametrize("kind", ["f16", "f8f6f4", "tf32", "i8"])
 @pytest.mark.parametrize(("m", "n", "right"), [(128, 8, False), (128, 24, False), (128, 248, False), (128, 16, True),
                                                (64, 8, True), (64, 24, True)])  # fmt: skip

@@ -308,7 +308,13 @@ def convert_address(lowering: Lowering, instruction: Instruction, parts: list[st
         raise Unsupported
     row = lowering.source(value, "b64")
     place = lowering.target(destination, "b64")
-    if space in _WINDOWS:
+    if space in ("param", "param__entry") and not back:
+        # Of a parameter a mov to 32 bits gives its place among them, one to 64 bits its generic address.
+        whole, short = lowering.temporary(64), lowering.temporary(1)
+        lowering.vector("add.i64", whole, row, lowering.bank.row(64, ("parameters",)))
+        lowering.vector("setp.lt.u64", short, row, lowering.constant(64, 1 << 32))
+        lowering.vector("selp.i64", place, whole, row, extra=(short,))
+    elif space in _WINDOWS:
         base = lowering.bank.row(64, (_WINDOWS[space],))
         lowering.vector("sub.i64" if back else "add.i64", place, row, base)
     elif space in SPACES:

@@ -116,6 +116,12 @@ def _same_address(frame, constants, record, mask, lane):
 
 
 @compiled
+def _own(warp, address):
+    """An address in the lanes that a warp reaches. The first warp's are those of each warp, as DeepGEMM relies on."""
+    return address + (warp % 4 * WARP_LANES << 16) if lane_of(address) < WARP_LANES else address
+
+
+@compiled
 def _covers(m, warp, record, address, write, pc, lane):
     """Check the lanes and columns of an access; the halves (a mask) that it covers, 0 after a report."""
     shape, registers, packed = field(record, X0), field(record, X1), field(record, X5)
@@ -125,13 +131,14 @@ def _covers(m, warp, record, address, write, pc, lane):
     whole = shape == SHAPE_32X32B
     if inside != 0 and (whole or inside != HALF_LANES):
         report(m, FAULT_TENSOR_PLACE, pc, warp, lane, address, 0, write, -1, 0, PLACE_LANES)
-        return np.int64(0)
+        if first >= WARP_LANES:
+            return np.int64(0)
     count = _words(shape, registers) << packed
     if not allocated(m, m, address, count, write, pc, warp, lane):
         return np.int64(0)
     if shape == SHAPE_16X32BX2 and not allocated(m, m, address + field(record, IMM), count, write, pc, warp, lane):
         return np.int64(0)
-    return halves << (first // HALF_LANES)
+    return halves << (lane_of(_own(warp, address)) // HALF_LANES)
 
 
 @compiled
@@ -144,6 +151,7 @@ def move_registers(m, warp, frame, constants, record, pc, mask, lane, write):
     halves = _covers(m, warp, record, address, write, pc, lane)
     if halves == 0:
         return
+    address = _own(warp, address)
     column, split = column_of(address), field(record, IMM)
     count = _words(shape, registers) << packed
     for part in range(2 if shape == SHAPE_16X32BX2 else 1):

@@ -41,7 +41,7 @@ from warplab.emulator.core.tensor_memory.matrices import PIECE_BYTES, element_ad
 from warplab.emulator.core.tensor_memory.order import lanes_of, write_cells
 from warplab.emulator.core.tensor_memory.pairs import block_of, blocks_of, has_pair
 from warplab.emulator.core.tensor_memory.places import allocated, column_of, host_of, lane_of
-from warplab.emulator.core.tensor_memory.shared_operands import end_reading, start_reading
+from warplab.emulator.core.tensor_memory.shared_operands import end_reading, start_reading, used_bytes
 
 
 @compiled
@@ -104,7 +104,7 @@ def accept_copy(m, operation):
     if form & FORM_PAIR and not has_pair(m):
         report(m, FAULT_TENSOR_RULE, pc, warp, lane, address, 0, 0, -1, 0, RULE_NO_PAIR)
         return False
-    lanes = lanes_of(np.int64(0xFF))
+    lanes, used = lanes_of(np.int64(0xFF)), used_bytes(form >> FORM_PACKED_SHIFT)
     if shape == COPY_4X256B:
         for half in range(HALVES):
             taken = half % 2 == first // HALF_LANES
@@ -113,7 +113,7 @@ def accept_copy(m, operation):
         owner = block_of(m, form, index)
         if not allocated(m, owner, address, width // WORD, 1, pc, warp, lane):
             return False
-        start_reading(m, owner, warp, descriptor, False, np.int64(1), rows, width, pc, lane)
+        start_reading(m, owner, warp, descriptor, False, np.int64(1), rows, width, used, pc, lane)
         write_cells(m, owner, warp, lanes, address, column_of(address), width // WORD, BY_COPY, pc, lane)
     return True
 

@@ -84,7 +84,7 @@ from warplab.emulator.core.tensor_memory.order import check_written, lanes_of, r
 from warplab.emulator.core.tensor_memory.pairs import block_of, blocks_of, has_pair
 from warplab.emulator.core.tensor_memory.places import allocated, column_of, host_of, lane_of
 from warplab.emulator.core.tensor_memory.scales import multiply_scaled, scale_address, scale_byte, scales_of
-from warplab.emulator.core.tensor_memory.shared_operands import end_reading, start_reading
+from warplab.emulator.core.tensor_memory.shared_operands import end_reading, start_reading, used_bytes
 
 _K_BYTES = 32
 _A_WORDS = 8  # columns that A takes in tensor memory: below a byte an element has one to itself, but for mxf4
@@ -293,8 +293,10 @@ def _accept_part(m, index, operation):
         halves, words = halves_of(rows, folded, lane_of(a)), np.int64(_A_WORDS)
         read_cells(m, owner, warp, halves, a, column_of(a), words, BY_OPERAND, pc, lane)
     else:
-        start_reading(m, owner, warp, a, _bits(descriptor, 15, 1), element, rows, _K_BYTES, pc, lane)
-    start_reading(m, owner, warp, b, _bits(descriptor, 16, 1), element, columns // blocks, _K_BYTES, pc, lane)
+        used = used_bytes(_narrow_bits(kind, _bits(descriptor, 7, 3)))
+        start_reading(m, owner, warp, a, _bits(descriptor, 15, 1), element, rows, _K_BYTES, used, pc, lane)
+    used = used_bytes(_narrow_bits(kind, _bits(descriptor, 10, 3)))
+    start_reading(m, owner, warp, b, _bits(descriptor, 16, 1), element, columns // blocks, _K_BYTES, used, pc, lane)
     if scales_of(form) and not _read_scales(m, owner, warp, operation, pc, lane):
         return False
     lanes = _written_lanes(operation, index, halves_of(rows, folded, lane_of(d)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from warplab.emulator.core.memory.cluster_memory import mapped
 from warplab.emulator.core.memory.in_flight import end_source, start_source
 from warplab.emulator.core.memory.shadow import check_async_read, check_read
@@ -23,15 +25,26 @@ def _piece(descriptor, transposed, element, rows, width, index):
 
 
 @compiled
-def start_reading(m, owner, warp, descriptor, transposed, element, rows, width, pc, lane):
-    """Check and note that the async proxy reads a matrix of `rows` x `width` bytes of block `owner` from now on."""
+def used_bytes(bits):
+    """The bytes of a piece that hold elements of 4 or 6 bits, in front of its padding; of others (0) all."""
+    return 2 * bits if bits else np.int64(PIECE_BYTES)
+
+
+@compiled
+def start_reading(m, owner, warp, descriptor, transposed, element, rows, width, used, pc, lane):
+    """Check and note that the async proxy reads a matrix of `rows` x `width` bytes of block `owner` from now on.
+
+    Of each piece `used` bytes matter: a multiple of four.
+    """
     for index in range(rows * width // PIECE_BYTES):
         place = _piece(descriptor, transposed, element, rows, width, index)
         address = place if owner == m else mapped(m, get(owner, M_RANK), place)
         if not inside(m, place, PIECE_BYTES):
             report(m, FAULT_OUT_OF_BOUNDS, pc, warp, lane, address, PIECE_BYTES, 0, -1, SPACE_SHARED, 0)
         elif get(m, M_SHARED_SHADOW):
-            check_read(m, warp, address, PIECE_BYTES, PIECE_BYTES, pc, lane, 0, 0, 0)
+            check_read(m, warp, address, 8, 8, pc, lane, 0, 0, 0)
+            if used > 8:
+                check_read(m, warp, address + 8, used - 8, used - 8, pc, lane, 0, 0, 0)
             check_async_read(m, warp, address, PIECE_BYTES, pc, lane)
             start_source(m, warp, address, PIECE_BYTES, pc)
 
