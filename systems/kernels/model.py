@@ -3,8 +3,7 @@
 A block's loop over k is bound by what is largest: products (which copies into shared memory slow down), copies from the
 L2, or waiting for memory with as many steps in flight as the ring has stages. An SM does that for all its blocks. To it
 come a launch, the first copies of each round of blocks, meetings of a cluster, the addition of parts of k, and what
-DRAM has to carry. Rates and latencies that no datasheet has were fitted to times on an H200: of the search's record
-and of `benchmarks.products`.
+DRAM has to carry. The rates are those of an H200; the benchmark `products` has what they are worth.
 """
 
 from __future__ import annotations
