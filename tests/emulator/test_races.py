@@ -227,8 +227,10 @@ def test_what_a_kernel_may_write(writes: str, names: set[str] | None) -> None:
          {("from",): 4, ("third",): 8, ("to",): 1}),
         ("st.shared.u8 [%r1], 1; ld.const.u8 %r2, [%rd2]; cp.async.ca.shared.global [%r1], [%rd2], 8;",
          {("from",): 4, ("to",): 8}),
+        ("call beside; st.global.u8 [%rd2], %r1; cp.async.commit_group; cp.async.wait_group 0;", {(): 1}),
     ],
 )  # fmt: skip
 def test_how_narrow_a_kernel_accesses_what(accesses: str, widths: dict[tuple[str, ...], int]) -> None:
-    found = access_widths(parse(POINTERS.format(accesses), "k.py"), "k")
+    text = POINTERS.format(accesses).replace(".visible", ".func beside() { ret; }\n.visible")
+    found = access_widths(parse(text, "k.py"), "k")
     assert found == {frozenset(names): width for names, width in widths.items()}

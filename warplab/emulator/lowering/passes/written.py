@@ -109,7 +109,7 @@ def _may_be_global(step: Instruction) -> bool:
     """Does an instruction access global memory, or memory of a space that is known only as it runs?"""
     words = step.opcode.split(".")
     if words[0] == "cp":
-        return "async" in words and "bulk" not in words
+        return len(step.operands) > 2 and "async" in words and "bulk" not in words
     return words[0] in _ACCESSES and not any(word in (*_ELSEWHERE, "const") for word in words)
 
 
