@@ -227,6 +227,8 @@ def test_what_a_kernel_may_write(writes: str, names: set[str] | None) -> None:
          {("from",): 4, ("third",): 8, ("to",): 1}),
         ("st.shared.u8 [%r1], 1; ld.const.u8 %r2, [%rd2]; cp.async.ca.shared.global [%r1], [%rd2], 8;",
          {("from",): 4, ("to",): 8}),
+        ("st.global.pred [%rd2], %p1; cp.async.ca.shared.global [%r1], [%rd3], -8;",
+         {("from",): 4, ("to",): 1, ("third",): 4}),
         ("call beside; st.global.u8 [%rd2], %r1; cp.async.commit_group; cp.async.wait_group 0;", {(): 1}),
     ],
 )  # fmt: skip

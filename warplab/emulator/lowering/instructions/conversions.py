@@ -25,7 +25,7 @@ _SPACES = "{.global,.shared,.local,.const,.param,.shared::cta,.shared::cluster}"
 
 def _conversion(parts: Sequence[str]) -> Work:
     """An integer that becomes wider or narrower is moved, unless it saturates."""
-    integers = all(part[0] in "us" and part in TYPE_BITS for part in parts[-2:])
+    integers = all(part[:1] in "us" and part in TYPE_BITS for part in parts[-2:])
     return Work.MOVE if integers and "sat" not in parts else Work.CONVERSION
 
 

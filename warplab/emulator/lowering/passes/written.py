@@ -118,9 +118,9 @@ def _width(step: Instruction) -> int:
     words = step.opcode.split(".")
     if words[0] == "cp":
         size = step.operands[2]
-        return size.value if isinstance(size, Immediate) else _LEAST_COPY
+        return max(size.value, _LEAST_COPY) if isinstance(size, Immediate) else _LEAST_COPY
     elements = next((int(word[1:]) for word in words if word in ("v2", "v4", "v8")), 1)
-    return TYPE_BITS.get(words[-1], _BITS_OF_OTHERS) // 8 * (elements if words[0] in ("ld", "ldu") else 1)
+    return max(TYPE_BITS.get(words[-1], _BITS_OF_OTHERS) // 8, 1) * (elements if words[0] in ("ld", "ldu") else 1)
 
 
 def _writes(opcode: str, table: InstructionTable) -> bool:
