@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autograder.judge.confined_worker import WARM_UP, WARM_UP_SECONDS, ConfinedWorker
-from autograder.records.machine import choose_machine, serves
+from autograder.records.machine import LEAVE_MPS, SHARED_THROUGH_MPS, choose_machine, serves
 from autograder.spec.lab import CHECKOUT, find_lab, kernel_labs, known_labs, labs_folder
 from warplab.errors import WarplabError
 from warplab.gpu import sanitizer
@@ -214,7 +214,7 @@ def _where_labs_run() -> Check:
     from warplab.hardware.device import architecture_of, present
 
     names, gpu = kernel_labs(), present()
-    if gpu is None or refusal(gpu.driver, gpu.compute_capability, toolkit()):
+    if gpu is None or gpu.mps or refusal(gpu.driver, gpu.compute_capability, toolkit()):
         words = f"all {len(names)} of kernels on the emulator, without efficiency"
         return Check("labs on the GPU", State.LIMITED, words, "" if gpu is None else "See the row of the GPU.")
     card = architecture_of(gpu)
@@ -243,6 +243,9 @@ def _gpu() -> Check:
             words = remedy(gpu.driver, gpu.compute_capability)
             what_to_do = f"{words[0].upper()}{words[1:]}."
             return Check("GPU", State.LIMITED, f"{found}, but {refused}: the emulator grades", what_to_do)
+        if gpu.mps:
+            what_to_do = f"{LEAVE_MPS[0].upper()}{LEAVE_MPS[1:]}, or let the emulator grade."
+            return Check("GPU", State.LIMITED, f"{found}. {SHARED_THROUGH_MPS}", what_to_do)
         return Check("GPU", State.GOOD, found)
     driver = shutil.which("nvidia-smi")
     what_to_do = (

@@ -16,6 +16,10 @@ from warplab.sandbox.isolation import Isolation
 
 _PACKAGES = ("warplab", "numba", "numba-cuda", *CUPY, "cuda-core", "nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu12", "numpy")
 
+# There kernels of others run beside ours, where no time is a grade, and a fault of one may end the work of all.
+SHARED_THROUGH_MPS = "The GPU is shared through MPS, where other processes' kernels run beside those that are timed"
+LEAVE_MPS = "set CUDA_MPS_PIPE_DIRECTORY to an empty folder, have the MPS daemon stopped"
+
 
 class ReducedIsolation(DeviceError):
     """Submissions of others are to be graded where their host code could read what the judge can read."""
@@ -59,6 +63,8 @@ def choose_machine(wanted: str, needs: str = "", own: bool = False, index: int =
         why = "No usable GPU was found: run `autograder doctor`"
     elif refused := refusal(gpu.driver, gpu.compute_capability, toolkit()):
         why = f"The GPU cannot be used, for {refused}: {remedy(gpu.driver, gpu.compute_capability)}"
+    elif gpu.mps:
+        why = f"{SHARED_THROUGH_MPS}: {LEAVE_MPS}"
     elif not serves(architecture_of(gpu), needs):
         why = f"This lab's kernels need {needs}, which the {gpu.name} ({architecture_of(gpu)}) is not"
     else:

@@ -11,11 +11,14 @@ import pytest
 
 from autograder import cli, doctor
 from autograder.doctor import Check, State
-from autograder.records.machine import Machine
+from autograder.records import machine
+from autograder.records.machine import Machine, choose_machine
+from autograder.records.status import Executor
 from autograder.spec.lab import CHECKOUT
 from tests.autograder.handmade import make_lab
 from tests.autograder.numpy_worker import GOOD, NumPyWorker
 from tests.autograder.report.example_reports import measured, report
+from warplab.errors import DeviceError
 from warplab.hardware import device
 from warplab.hardware.toolkit import LEAST_DRIVER
 from warplab.sandbox.isolation import Isolation
@@ -154,6 +157,12 @@ def test_exit_codes_of_reports() -> None:
     assert cli.exit_code([measured(1.0), report(status=Status.JUDGE_ERROR)]) == cli.CANNOT_GRADE
 
 
+def graphics_card(name: str, capability: tuple[int, int], driver: str, mps: bool = False) -> SimpleNamespace:
+    return SimpleNamespace(
+        name=name, compute_capability=capability, driver=driver, cuda="12.8", sms=40, memory=1 << 34, mps=mps
+    )
+
+
 def test_doctor_names_what_is_broken_and_how_to_mend_it(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     checks = [Check("numba", State.BROKEN, "not installed", "Run `make venv`."), Check("GPU", State.LIMITED, "none")]
     monkeypatch.setattr(doctor, "examine", lambda: checks)
@@ -189,7 +198,7 @@ def test_doctor_names_what_is_broken_and_how_to_mend_it(monkeypatch: pytest.Monk
 def test_doctor_says_what_driver_toolkit_and_card_mean_for_each_lab(
     monkeypatch: pytest.MonkeyPatch, name: str, capability: tuple[int, int], driver: str, major: int, words: str
 ) -> None:
-    gpu = SimpleNamespace(name=name, compute_capability=capability, driver=driver, cuda="12.8", sms=40, memory=1 << 34)
+    gpu = graphics_card(name, capability, driver)
     monkeypatch.setattr(device, "present", lambda index=0: gpu)
     monkeypatch.setattr(doctor, "toolkit", lambda: major)
     monkeypatch.setattr(doctor, "kernel_labs", lambda: KERNEL_LABS)
@@ -199,6 +208,21 @@ def test_doctor_says_what_driver_toolkit_and_card_mean_for_each_lab(
     everything = "on the emulator" not in words
     assert ("grades everything" in summary) is everything
     assert everything or "on the emulator" in summary
+
+
+def test_a_gpu_shared_through_mps_times_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = graphics_card("NVIDIA H200", (9, 0), "580.65.06", mps=True)
+    monkeypatch.setattr(device, "present", lambda index=0: gpu)
+    for module in (doctor, machine):
+        monkeypatch.setattr(module, "toolkit", lambda: 13)
+    chosen = choose_machine("auto")
+    assert chosen.device is Executor.EMULATOR and "shared through MPS" in chosen.hardware
+    with pytest.raises(DeviceError, match=r"shared through MPS.*set CUDA_MPS_PIPE_DIRECTORY.*--device emulator\.$"):
+        choose_machine("gpu")
+    checks = [doctor._gpu(), doctor._where_labs_run()]
+    assert {check.state for check in checks} == {State.LIMITED} and "MPS" in checks[0].detail
+    gpu.mps = False
+    assert choose_machine("gpu").device is Executor.GPU
 
 
 @pytest.mark.processes

@@ -31,6 +31,7 @@ class FakeDriver:
             "L2_CACHE_SIZE": 60 * 2**20,
             "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 228 * 1024,
             "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 227 * 1024,
+            "MPS_ENABLED": 0,
         }
 
     def cuDeviceGet(self, index: int) -> tuple:
@@ -62,6 +63,21 @@ def test_a_whole_h200_is_described_with_its_datasheet() -> None:
 
 def test_a_slice_of_a_gpu_has_no_datasheet() -> None:
     assert device_module._describe(FakeDriver(sms=16), 0).chip is None
+
+
+@pytest.mark.parametrize(("answer", "shared"), [((0, 1), True), ((0, 0), False), ((1, None), False), ((1, 1), False)])
+def test_a_client_of_mps_is_known_where_the_driver_can_say(
+    monkeypatch: pytest.MonkeyPatch, answer: tuple, shared: bool
+) -> None:
+    driver = FakeDriver(sms=132)
+    others = driver.cuDeviceGetAttribute
+    monkeypatch.setattr(
+        driver,
+        "cuDeviceGetAttribute",
+        lambda name, handle: answer if name.endswith("MPS_ENABLED") else others(name, handle),
+        raising=False,
+    )
+    assert device_module._describe(driver, 0).mps is shared
 
 
 def test_a_lost_gpu_is_not_present(monkeypatch: pytest.MonkeyPatch) -> None:

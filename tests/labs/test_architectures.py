@@ -141,7 +141,7 @@ def test_hoppers_own_instructions_are_refused_elsewhere_in_one_sentence() -> Non
 
 @pytest.mark.parametrize("card", CARDS)
 def test_what_a_card_cannot_run_is_emulated_and_says_why(card: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    gpu = SimpleNamespace(name=card, driver="580.65.06", compute_capability=CARDS[card])
+    gpu = SimpleNamespace(name=card, driver="580.65.06", compute_capability=CARDS[card], mps=False)
     monkeypatch.setattr(device, "present", lambda index=0: gpu)
     for lab in {lab.name: lab for lab, _ in REFERENCES}.values():
         machine = choose_machine("auto", lab.oldest)

@@ -3,7 +3,7 @@
 Processes share a GPU in time slices of a few milliseconds: while another one has it, a kernel of ours stands still. A
 watching kernel sees that as a jump of the global timer between two reads that otherwise lie nanoseconds apart. This
 needs no rights and no list of processes, which containers hide, and an idle process that only holds memory is rightly
-not counted. Processes that share the GPU in space (MPS) are not seen.
+not counted. Processes that share the GPU in space (MPS) are not seen; `Device.mps` says whether this one would.
 """
 
 from __future__ import annotations

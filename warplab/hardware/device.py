@@ -35,6 +35,7 @@ class Device:
     driver: str  # "580.95.05"
     cuda: str  # the newest CUDA version that the driver knows, "13.0"
     chip: Chip | None
+    mps: bool = False  # contexts of this process would be clients of the Multi-Process Service
 
 
 def architecture(compute_capability: tuple[int, int]) -> str:
@@ -131,7 +132,17 @@ def _describe(driver: Any, index: int) -> Device:
         cuda=f"{version // 1000}.{version % 1000 // 10}",
         # A slice of a GPU (MIG) keeps the name and has fewer SMs: the datasheet's peaks are not its own.
         chip=chip if chip is not None and chip.sms == sms else None,
+        mps=_through_mps(driver, handle),
     )
+
+
+def _through_mps(driver: Any, handle: Any) -> bool:
+    """Whether this process would be a client of MPS; False for a driver before CUDA 12.3, which cannot say."""
+    attribute = getattr(driver.CUdevice_attribute, "CU_DEVICE_ATTRIBUTE_MPS_ENABLED", None)
+    if attribute is None:  # the bindings are older
+        return False
+    error, enabled = driver.cuDeviceGetAttribute(attribute, handle)
+    return not int(error) and bool(enabled)
 
 
 def _driver_version() -> str:
