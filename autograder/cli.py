@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from autograder import handout, instructor_options, new_lab, own_history, starter, submissions
+from autograder import handout, instructor_options, new_lab, own_history, starter, submissions, verifier
 from autograder.judge import started_ahead
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.pipeline import grade
@@ -104,6 +104,20 @@ def _parser() -> argparse.ArgumentParser:
                 action="store_true",
                 help="ask compute-sanitizer too, for the record (needs a GPU and CUDA's toolkit)",
             )
+    verify = command(
+        "verify", _verify, "Put a verdict of a program of your own beside the judge's (docs/verifiers.md)."
+    )
+    verify.add_argument("paths", metavar="PATH", type=Path, nargs="+", help="a submission, or a folder that holds one")
+    verify.add_argument(
+        "--with",
+        dest="verifier",
+        metavar="COMMAND",
+        required=True,
+        help="reads a prompt, prints `right` or `wrong`; runs as you, outside the sandbox",
+    )
+    verify.add_argument("--lab", help="the lab (default: the folder of that name that the submission lies in)")
+    verify.add_argument("--transcript", type=Path, metavar="FILE", help="write prompts, answers and verdicts as JSON")
+    _add_machine_options(verify)
     whole = command("class", _class, "Grade a whole class: what it handed in, side by side, into one record.")
     _add_class_options(whole)
     instructor_options.add_commands(command)
@@ -176,6 +190,22 @@ def _grade_paths(options: argparse.Namespace, console: Console, quick: bool) -> 
     if options.html:
         write_whole(options.html, _page(reports, [source for _, source in work], options.html, options.seed))
     return exit_code(reports)
+
+
+def _verify(options: argparse.Namespace, console: Console) -> int:
+    work = [submissions.resolve(path, options.lab) for path in options.paths]
+    command = verifier.command_of(options.verifier)
+    records = []
+    for (lab, source), report in zip(work, _grades(work, options, False, console), strict=True):
+        prompt = verifier.prompt_of(lab, report.source)
+        verdict, answer = verifier.ask(command, prompt)
+        one = verifier.verified(report, command, prompt, verdict, answer)
+        records.append(one)
+        words = f"{clean(source.name)}: verifier {one.verifier}, judge {one.judge}, emulator {one.emulator}"
+        console.print(words, markup=False, highlight=False)
+        if options.transcript:
+            verifier.write_transcript(records, options.transcript)
+    return FULL_MARKS if all(one.judge in (one.verifier, verifier.UNDECIDED) for one in records) else NOT_FULL_MARKS
 
 
 def _reference(options: argparse.Namespace, console: Console) -> int:

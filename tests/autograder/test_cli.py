@@ -243,3 +243,16 @@ def test_the_module_imports_nothing_from_the_folder_it_is_started_in(tmp_path: P
             [*command, "grade", "none.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
         )
         assert (done.returncode, "There is no file none.py" in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.processes
+def test_a_verifier_is_asked_and_written_down(submission: Path, tmp_path: Path, capsys) -> None:
+    said = tmp_path / "said.py"
+    written = tmp_path / "transcript.json"
+    for word, code in (("right", 0), ("wrong", 1)):
+        said.write_text(f"print('{word}')")
+        command = f"{sys.executable} {said}"
+        assert run("verify", submission, "--device", "emulator", "--with", command, "--transcript", written) == code
+        assert f"verifier {word}, judge right, emulator right" in capsys.readouterr().out
+        (record,) = json.loads(written.read_text())["records"]
+        assert "twice" in record["prompt"] and record["verifier"] == word
