@@ -13,8 +13,10 @@ from autograder.spec.lab import CHECKOUT
 
 PICTURES = CHECKOUT / "build" / "screenshots"
 LEAST_CONTRAST = 4.5  # WCAG 2, level AA, for text of any size
-# Every text in view below an element, beside the background that it is seen on, as WCAG 2 has contrast.
+# Every text in view below an element, not in drawings, beside the background that it is seen on: WCAG 2 has contrast.
 _CONTRASTS = """(root) => {
+  const ends = one => one.effect.getComputedTiming().endTime < Infinity;
+  document.getAnimations().filter(ends).forEach(one => one.finish());
   const context = new OffscreenCanvas(1, 1).getContext('2d', {willReadFrequently: true});
   const rgba = colour => { context.clearRect(0, 0, 1, 1); context.fillStyle = colour; context.fillRect(0, 0, 1, 1);
     return [...context.getImageData(0, 0, 1, 1).data].map((c, n) => n === 3 ? c / 255 : c); };
@@ -30,7 +32,8 @@ _CONTRASTS = """(root) => {
     const colour = rgba(getComputedStyle(node).backgroundColor);
     return colour[3] === 1 ? colour : over(colour, behind(node.parentElement)); };
   const seen = node => node.checkVisibility({opacityProperty: true, visibilityProperty: true}) && !node.disabled &&
-    !node.closest('mjx-assistive-mml, .visually-hidden, [aria-hidden=true], option') && node.getClientRects().length;
+    !node.closest('svg, mjx-assistive-mml, .visually-hidden, [aria-hidden=true], option') &&
+    node.getClientRects().length;
   return [...root.querySelectorAll('*')].filter(node => seen(node)
     && [...node.childNodes].some(child => child.nodeType === 3 && child.textContent.trim())).map(node => {
       const below = behind(node), own = rgba(getComputedStyle(node).color);

@@ -20,27 +20,28 @@ KEPT = Path(__file__).resolve().parent.parent / "build" / "site" / "pictures"  #
 
 def small(picture: str) -> str:
     """A drawing as PNG with 256 colours, which is a third of its bytes. Both in base64."""
-    return _drawn(picture, "png", optimize=True)
+    kept = KEPT / _name(picture)
+    if not kept.exists():
+        KEPT.mkdir(parents=True, exist_ok=True)
+        write_whole(kept, base64.b64encode(_drawn(picture, "png", optimize=True)).decode())
+    return kept.read_text(encoding="ascii")
 
 
-def moving(states: Mapping[str, Any], alt: str) -> str:
+def moving(states: Mapping[str, Any], alt: str, folder: Path, address: str) -> str:
     """HTML of what `course.figures.explore.STATES` describes; `explorer.js` shows the figure that is chosen.
 
-    Without scripts it is the first figure.
+    The figures are files of `folder`, which the page finds at `address`. Without scripts it shows the first one.
     """
-    pictures = [
-        drawn if isinstance(drawn, list) else f"data:image/webp;base64,{_drawn(drawn, 'webp', lossless=True)}"
-        for drawn in states["figures"]
-    ]
+    figures = [drawn if isinstance(drawn, list) else address + _file(drawn, folder) for drawn in states["figures"]]
     first = 0
     for _, place, labels in states["choices"]:
         first = first * len(labels) + place
     controls = "".join(_control(*choice) for choice in states["choices"])
-    data = json.dumps(pictures).replace("<", "\\u003c")
+    data = json.dumps(figures).replace("<", "\\u003c")
     return (
         f'<div class="wl-states"><div class="wl-controls" hidden>{controls}</div>'
         '<p class="wl-refusal" role="status"></p>'
-        f'<img alt="{html.escape(alt)}" src="{pictures[first]}">'
+        f'<img alt="{html.escape(alt)}" src="{figures[first]}">'
         f'<script type="application/json">{data}</script></div>'
     )
 
@@ -54,12 +55,21 @@ def _control(name: str, place: int, labels: list[str]) -> str:
     )
 
 
-def _drawn(picture: str, kind: str, **options: bool) -> str:
-    kept = KEPT / f"{hashlib.sha256(picture.encode()).hexdigest()[:32]}.{kind}"
-    if not kept.exists():
-        KEPT.mkdir(parents=True, exist_ok=True)
-        with Image.open(io.BytesIO(base64.b64decode(picture))) as image:
-            out = io.BytesIO()
-            image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(out, kind, **options)
-        write_whole(kept, base64.b64encode(out.getvalue()).decode())
-    return kept.read_text(encoding="ascii")
+def _file(picture: str, folder: Path) -> str:
+    """The name of a figure's file."""
+    path = folder / f"{_name(picture)}.webp"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(_drawn(picture, "webp", lossless=True))
+    return path.name
+
+
+def _name(picture: str) -> str:
+    return hashlib.sha256(picture.encode()).hexdigest()[:32]
+
+
+def _drawn(picture: str, kind: str, **options: bool) -> bytes:
+    with Image.open(io.BytesIO(base64.b64decode(picture))) as image:
+        out = io.BytesIO()
+        image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(out, kind, **options)
+    return out.getvalue()

@@ -143,14 +143,23 @@ def _placed(output: dict[str, Any], linked: Callable[[str], str], alt: str) -> l
     """The output as the site has it, and perhaps a note below it."""
     shown = output.get("data", {})
     if states := shown.pop(STATES, None):
-        return [{"output_type": "display_data", "metadata": {}, "data": {"text/html": figures.moving(states, alt)}}]
+        return [
+            {
+                "output_type": "display_data",
+                "metadata": {},
+                "data": {"text/html": figures.moving(states, alt, EXTRA / "figures", "../figures/")},
+            }
+        ]
     if "text/markdown" in shown:
         shown["text/markdown"] = linked("".join(shown["text/markdown"]))
     if "image/png" not in shown:
         return [output]
     shown["image/png"] = figures.small("".join(shown["image/png"]))
-    note = {"output_type": "display_data", "metadata": {}, "data": {"text/html": _WITHOUT_KERNEL}}
-    return [output, note] if output["metadata"].get(HAD_WIDGET) else [output]
+    return [output, _html(_WITHOUT_KERNEL)] if output["metadata"].get(HAD_WIDGET) else [output]
+
+
+def _html(text: str) -> dict[str, Any]:
+    return {"output_type": "display_data", "metadata": {}, "data": {"text/html": text}}
 
 
 def _index(known: list[Path]) -> str:

@@ -34,6 +34,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(notebooks, "EXECUTED", folder / "executed")
+        patched.setattr(stage, "EXTRA", folder / "extra")
         patched.setattr(stage, "pages", lambda: [Path(name) for name in PAGES])
         patched.setenv("WARPLAB_DATA", os.environ.get("WARPLAB_DATA", ""))  # what `execute` sets
         patched.setenv(notebooks.DRAW_STATES, "1")
@@ -147,8 +148,10 @@ def test_a_slider_moves_without_a_kernel(page: Any, address: str) -> None:
     slider.focus()
     page.keyboard.press("ArrowRight")
     assert words.inner_text() == "3" == slider.get_attribute("aria-valuetext")
-    moved = image.get_attribute("src")
-    assert moved != before and image.evaluate("image => image.decode().then(() => image.naturalWidth)") > 300
+    assert (
+        image.get_attribute("src") != before
+        and image.evaluate("image => image.decode().then(() => image.naturalWidth)") > 300
+    )
     picture(page, "site-slider")
     page.keyboard.press("ArrowLeft")
     assert image.get_attribute("src") == before
