@@ -111,6 +111,26 @@ def test_a_page_that_would_be_too_large_loses_lanes_and_nothing_else(monkeypatch
     assert len(small["accesses"]) == 6 * 6 and len(small["clocks"][0]["issues"]) > 0
 
 
+def test_a_page_that_is_still_too_large_has_the_beginning_of_every_warp(monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = profiled()
+    whole = unpacked(profile.microscope().text)
+    monkeypatch.setattr(microscope, "_page", lambda profile, data: "x" * (1000 + len(data["clocks"][1]["issues"])))
+    kept: list[dict[str, Any]] = []
+    make = microscope._data
+    monkeypatch.setattr(microscope, "_data", lambda *given: (kept.append(make(*given)), kept[-1])[1])
+    total = len(whole["clocks"][1]["issues"])
+    monkeypatch.setattr(microscope, "MOST_BYTES", 1000 + total // 2)
+    profile.microscope()
+    small = kept[-1]
+    assert small["truncated"] == (total - len(small["clocks"][1]["issues"])) // 7 > 0
+    for clock in (0, 1):
+        rows, all_rows = (each["clocks"][clock]["issues"].reshape(-1, 7) for each in (small, whole))
+        assert set(rows[:, 0]) == {0, 1}
+        for warp in (0, 1):
+            mine = rows[rows[:, 0] == warp]
+            assert (mine[:, 1:5] == all_rows[all_rows[:, 0] == warp][: len(mine), 1:5]).all()
+
+
 def test_nothing_comes_from_elsewhere_and_names_are_text() -> None:
     page = profiled().microscope()
     assert not re.search(r"(src|href)=|https?:|import\(|url\(", page.text)

@@ -10,8 +10,9 @@ import html
 import json
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,8 @@ from warplab.plan.disassembler import disassembled
 if TYPE_CHECKING:
     from warplab.emulator.profiling.profile import Profile
 
-MOST_BYTES = 2_000_000  # of a page: further accesses are left without the addresses of their lanes
+# Of a page: what comes later is left without the addresses of its lanes, and where that is not enough, left out.
+MOST_BYTES = 2_000_000
 _LANES = 32
 _IDLE = -(2**31)  # the place of a lane that takes no part
 _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
@@ -53,13 +55,43 @@ class Page:
 def microscope(profile: Profile) -> Page:
     """The page of a profile, at most MOST_BYTES long. Times are modelled, not measured."""
     accesses = list(accesses_of(profile.trace, profile.resolver, None, None))
-    shown = len(accesses)
-    data = _data(profile, accesses)
+    order = profile.timeline()
+    model = profile.modelled(order, accesses)
+    data = _data(profile, accesses, order, model)
+    without = data | {"lanes": data["lanes"][:0]}
+    while len(page := _page(profile, without)) > MOST_BYTES:
+        order, model = _beginning(order, model, 0.9 * MOST_BYTES / len(page))
+        last = max((issue.access for issue in order.issues), default=-1)
+        accesses = [access for access in accesses if access.row <= last]
+        data = _data(profile, accesses, order, model)
+        without = data | {"lanes": data["lanes"][:0]}
+    shown = len(data["lanes"]) // _LANES
     page = _page(profile, data)
-    while len(page) > MOST_BYTES and shown:
+    while len(page) > MOST_BYTES:
         shown = shown * 2 // 3
         page = _page(profile, data | {"lanes": data["lanes"][: shown * _LANES]})
     return Page(page)
+
+
+def _beginning(order: Timeline, model: Timeline, share: float) -> tuple[Timeline, Timeline]:
+    """What every warp does in the first share of the modelled time, by both clocks."""
+    end = int(model.end * share)
+    counts = Counter(issue.warp for issue in model.issues if issue.time < end)
+    left_out = len(model.issues) - counts.total()
+    return _cut(order, counts, left_out), _cut(model, counts, left_out)
+
+
+def _cut(chart: Timeline, counts: Counter[int], left_out: int) -> Timeline:
+    """The first issues of each warp, as many as `counts` has, and what began before the last of them."""
+    of_warps = {warp: sorted(chart.of_warp(warp), key=lambda issue: issue.time)[:n] for warp, n in counts.items()}
+    ends = {warp: issues[-1].time for warp, issues in of_warps.items()}
+    return replace(
+        chart,
+        issues=tuple(issue for issues in of_warps.values() for issue in issues),
+        stalls=tuple(stall for stall in chart.stalls if stall.start <= ends.get(stall.warp, -1)),
+        flights=tuple(flight for flight in chart.flights if flight.start <= ends.get(flight.warp, -1)),
+        truncated=chart.truncated + left_out,
+    )
 
 
 def _page(profile: Profile, contents: Mapping[str, Any]) -> str:
@@ -79,12 +111,10 @@ def _packed(data: Mapping[str, Any]) -> str:
     return base64.b64encode(zlib.compress(json.dumps(data, default=plain).encode(), 6)).decode()
 
 
-def _data(profile: Profile, accesses: list[WarpAccess]) -> dict[str, Any]:
+def _data(profile: Profile, accesses: list[WarpAccess], order: Timeline, model: Timeline) -> dict[str, Any]:
     launch = profile.plan.launches[profile.launch]
     kernel = profile.plan.kernels[launch.kernel]
     program = profile.resolver.program
-    order = profile.timeline()
-    model = profile.modelled(order, accesses)
     of_pc = {pc: n for n, pc in enumerate(pc for pc, head in enumerate(heads_of(program)) if head == pc)}
     by_row = {access.row: n for n, access in reversed(list(enumerate(accesses)))}
     return {
