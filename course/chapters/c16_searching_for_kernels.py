@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
@@ -30,6 +31,13 @@ SQUARE, FLAT = (256, 256, 64), (32, 1024, 64)
 RIVALS = ("torch.matmul", "cuBLAS", "cuBLASLt heuristic", "cuBLASLt autotuned")
 PROTOCOLS = ("device time", "offline time", "offline time of a graph", "server latency", "server latency of a graph")
 FUSED_SHAPES = ((131072, 512), (16384, 4096), (1024, 65536), (4096, 4096), (256, 4096), (32, 1024))
+CORPORA = {
+    "reference": "the solutions",
+    "correct": "other right kernels",
+    "wrong": "slips",
+    "mutant": "references with one change",
+    "exploit": "attacks on the judge",
+}
 _SEEDS = range(100)
 
 
@@ -272,6 +280,21 @@ def table_of_places() -> Markdown:
         return Markdown("*Launches by their place: not measured yet.*")
     rows = [(r.variant, f"{r.value:.2f}", f"{r.baseline_value:.2f}") for r in found]
     return table([f"arguments, on an {places.header.gpu}", "every fourth launch, µs", "the others, µs"], rows)
+
+
+def table_of_verdicts() -> Markdown:
+    """How many submissions of each part of the judge's corpus got which status, and whether that was expected."""
+    judged = results_of("judge")
+    if judged is None:
+        return Markdown("*Verdicts on the corpus: not measured yet.*")
+    found = [(r.variant.partition("/")[0], r.conditions.partition(";")[0], r.value) for r in judged.records]
+    rows = []
+    for kind, what in CORPORA.items():
+        statuses = Counter(status for one, status, _ in found if one == kind)
+        expected = sum(value == 1 for one, _, value in found if one == kind)
+        common = ", ".join(f"{status} {count}" for status, count in statuses.most_common(3))
+        rows.append((f"{kind}: {what}", str(statuses.total()), str(int(expected)), common))
+    return table(["corpus", "submissions", "verdict as expected", "most frequent statuses"], rows)
 
 
 def table_of_costs(race: results.Results | None) -> Markdown:
