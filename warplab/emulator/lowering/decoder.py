@@ -31,6 +31,8 @@ from warplab.emulator.lowering.assembled.meetings import let_lanes_meet
 from warplab.emulator.lowering.assembled.probes import add_probes
 from warplab.emulator.lowering.assembled.rounds import group_rounds
 from warplab.emulator.lowering.flow import link
+from warplab.emulator.lowering.hazards.tensor_loads import guard_loaded_registers
+from warplab.emulator.lowering.hazards.wgmma import guard_registers
 from warplab.emulator.lowering.instructions.table import TABLE
 from warplab.emulator.lowering.lowering import PER_BLOCK_SPECIALS, Lowering
 from warplab.emulator.lowering.passes.contraction import contract
@@ -38,8 +40,6 @@ from warplab.emulator.lowering.passes.exposed import mark_exposed
 from warplab.emulator.lowering.passes.speculation import watch_speculated
 from warplab.emulator.lowering.passes.written import access_widths, written_names
 from warplab.emulator.lowering.registers import allocate
-from warplab.emulator.lowering.tensor_load_hazards import guard_loaded_registers
-from warplab.emulator.lowering.wgmma_hazards import guard_registers
 from warplab.emulator.program import ROWS_BASE, Program, Record
 from warplab.isa.machine_code import MachineCode, MachineInstruction
 from warplab.isa.parser import parse

@@ -34,7 +34,7 @@ HALVES, HALF_LANES = 8, 16  # the search for hazards looks at 16 lanes of a colu
 ALL_LANES = (1 << HALF_LANES) - 1
 
 TM_ALLOC, TM_DEALLOC, TM_RELINQUISH, TM_LOAD, TM_STORE, TM_WAIT_LOAD, TM_WAIT_STORE = range(7)
-# TC_USED: a register is used that a load may not have given yet, see lowering/tensor_load_hazards.py
+# TC_USED: a register is used that a load may not have given yet, see lowering/hazards/tensor_loads.py
 TC_PRODUCT, TC_COMMIT, TC_FENCE_BEFORE, TC_FENCE_AFTER, TC_COPY, TC_USED = range(6)
 SHAPE_32X32B, SHAPE_16X64B, SHAPE_16X128B, SHAPE_16X256B, SHAPE_16X32BX2 = range(5)
 

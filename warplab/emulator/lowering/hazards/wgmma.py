@@ -34,7 +34,7 @@ from warplab.emulator.core.state.layout import (
     X3,
     X7,
 )
-from warplab.emulator.lowering.in_flight import bits_of_numbers, numbers_of, states_before, successors_of
+from warplab.emulator.lowering.hazards.in_flight import bits_of_numbers, numbers_of, states_before, successors_of
 from warplab.emulator.lowering.lowering import Lowering
 from warplab.emulator.lowering.registers import Operands
 from warplab.emulator.program import ROWS_BASE, Record, make_record

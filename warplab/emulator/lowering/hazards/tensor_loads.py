@@ -20,7 +20,7 @@ from warplab.emulator.core.state.layout import (
     X3,
 )
 from warplab.emulator.core.state.tensor_layout import TC_USED, TM_LOAD, TM_STORE, TM_WAIT_LOAD
-from warplab.emulator.lowering.in_flight import bits_of_numbers, states_before, successors_of
+from warplab.emulator.lowering.hazards.in_flight import bits_of_numbers, states_before, successors_of
 from warplab.emulator.lowering.lowering import Lowering
 from warplab.emulator.lowering.registers import Operands
 from warplab.emulator.program import ROWS_BASE, Record, make_record

@@ -1,0 +1,1 @@
+"""Tests of benchmarks whose numbers have a truth of their own."""
