@@ -51,7 +51,7 @@ def names(value: object) -> str:
     return f"{value.parent.name}/{value.stem}" if isinstance(value, Path) else ""
 
 
-# Rays wait in 124 KiB of shared memory, and two tiles in 64 KiB, which not all have: written for what they are timed on.
+# Rays wait in 124 KiB of shared memory, two tiles in 64 KiB: not all have that. Written for what they are timed on.
 LARGE = {
     ("02_divergence", "submission_cuda"): {"sm_75", "sm_86", "sm_89", "sm_120a"},
     ("20_compaction", "submission_cuda"): {"sm_75"},

@@ -15,6 +15,7 @@ from warplab.emulator.core.state.layout import (
     SPACE_GLOBAL,
     SPACE_PARAM,
 )
+from warplab.emulator.core.state.races_layout import SCOPE_GPU
 from warplab.emulator.lowering.lowering import Lowering
 from warplab.emulator.program import make_record
 from warplab.isa.syntax import Symbol, Variable
@@ -43,7 +44,8 @@ def allocate(lowering: Lowering, name: str, arguments: list[int], results: list[
     lowering.vector("and.i64", rounded, rounded, lowering.constant(64, -_ALIGNMENT))
     lowering.vector("selp.i64", rounded, rounded, lowering.constant(64, 0), extra=(fits,))
     used = lowering.bank.row(64, ("symbol", _USED.name, 0))
-    lowering.emit(make_record(OP_ATOMIC, old, used, rounded, extra=(SPACE_GLOBAL, 8, ATOMIC_ADD, KIND_UNSIGNED, 1, 8)))
+    extra = (SPACE_GLOBAL, 8, ATOMIC_ADD, KIND_UNSIGNED, 1, 8, 0, SCOPE_GPU)  # as `memory.atomic` has them
+    lowering.emit(make_record(OP_ATOMIC, old, used, rounded, extra=extra))
     lowering.vector("add.i64", end, old, rounded)
     lowering.vector("add.i64", pointer, old, lowering.bank.row(64, ("symbol", _HEAP.name, 0)))
     lowering.vector("selp.i64", pointer, pointer, lowering.constant(64, 0), extra=(fits,))
