@@ -10,6 +10,7 @@ from IPython.display import Markdown
 
 from course.chapters.c03_warps_and_latency import lanes_at_work
 from course.lesson import Lesson, table
+from course.measured import results_of
 from warplab.plan.execution import Execution
 
 NAMES = {
@@ -134,6 +135,29 @@ def matrix(rows: int, mean: int, longest: int = 0) -> dict[str, np.ndarray]:
 def matrices() -> dict[str, dict[str, np.ndarray]]:
     """Rows of 4 entries, rows of 64, and rows of 4 on average with one of 512."""
     return {"rows of 4": matrix(512, 4), "rows of 64": matrix(128, 64), "one long row": matrix(512, 4, longest=512)}
+
+
+def compaction_rates() -> Markdown:
+    """Measured rates of lab 20's reference in CUDA C++ and of two variants, beside a copy and CUB in the same run."""
+    found = results_of("compaction")
+    if not found:
+        return Markdown("*Not measured yet: `python -m benchmarks.compaction` does, on a machine with a GPU.*")
+    names = {
+        ("cub::DeviceSelect::If", ""): "CUB's DeviceSelect",
+        ("reference", "words of neighbouring tiles 8 bytes apart"): "the reference, words of four tiles in a sector",
+        ("reference", ""): "the reference",
+        ("reference", "no ticket"): "the reference without tickets: all blocks must be resident",
+    }
+    rates = {(one.name, one.variant, one.shape[0]): one for one in found.records}
+    rows = [
+        (f"{n:,}", label, f"{rates[*key, n].value / 1e12:.2f} TB/s", f"{rates[*key, n].ratio:.2f}")
+        for n in (1 << 24, 1 << 28)
+        for key, label in names.items()
+    ]
+    made = table(["elements", "compaction", "rate", "times the copy's rate"], rows)
+    return Markdown(
+        f"{made.data}\n\nMeasured on {found.header.where}, in one run with the copy; half of the elements are kept."
+    )
 
 
 def product(one: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -68,7 +68,7 @@ def test_progress_has_every_chapter_with_its_questions(data: Path) -> None:
     assert lines["chapter 01"] == f"2 of {counts['01'] + counts['01b']} questions solved"
     assert lines["chapter 16"] == "no question solved yet"
     assert own_history.begun() == [("chapter 01", lines["chapter 01"])]
-    assert len([name for name in lines if name.startswith("chapter")]) == 17
+    assert len([name for name in lines if name.startswith("chapter")]) == 18
 
 
 def test_a_second_grade_is_told_beside_the_first_and_all_are_on_a_page(data: Path) -> None:
