@@ -58,7 +58,7 @@ def test_a_cell_is_graded_inline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "70 of 70 points" in shown[-1].data
     magics.submit("90_twice", "def twice(:")
     assert "syntax error" in shown[-1].data and "Line 2: " in shown[-1].data  # the magic has the first line
-    assert [mark["line"] for mark in shown[-1].metadata["warplab"]["marks"]] == [2]
+    assert [mark["line"] for mark in shown[-1].metadata["warplab"]["report"]["marks"]] == [2]
     count = len(shown)
     magics.submit("twice", GOOD)
     assert "There is no lab named 'twice': did you mean 90_twice?" in capsys.readouterr().out

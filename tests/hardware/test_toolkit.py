@@ -58,7 +58,7 @@ def test_what_is_refused_is_said_with_what_helps(
 
 @pytest.mark.processes
 def test_an_old_driver_leaves_the_emulator_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpu = SimpleNamespace(name="Tesla T4", driver="470.57.02", compute_capability=(7, 5))
+    gpu = SimpleNamespace(name="Tesla T4", driver="470.57.02", compute_capability=(7, 5), mps=False)
     monkeypatch.setattr(device, "present", lambda index=0: gpu)
     monkeypatch.setattr("autograder.records.machine.toolkit", lambda: 13)
     machine = choose_machine("auto")
@@ -105,7 +105,7 @@ def test_the_emulator_is_what_a_labs_kernels_need(needs: str, name: str) -> None
 
 @pytest.mark.processes
 def test_a_lab_that_a_gpu_cannot_run_is_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpu = SimpleNamespace(name="NVIDIA L4", driver="580.65.06", compute_capability=(8, 9))
+    gpu = SimpleNamespace(name="NVIDIA L4", driver="580.65.06", compute_capability=(8, 9), mps=False)
     monkeypatch.setattr(device, "present", lambda index=0: gpu)
     monkeypatch.setattr("autograder.records.machine.toolkit", lambda: 13)
     chosen = {name: choose_machine("auto", find_any(name).needs) for name in known_labs()}

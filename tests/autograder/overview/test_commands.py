@@ -49,7 +49,7 @@ def test_without_isolation_nothing_is_compiled_unless_that_is_accepted(
 ) -> None:
     """The flag that the refusal names is one that the command has."""
     weak = replace(machine.choose_machine("emulator"), isolation=Isolation.REDUCED)
-    monkeypatch.setattr(machine, "choose_machine", lambda wanted: weak)
+    monkeypatch.setattr(machine, "choose_machine", lambda wanted, needs="": weak)
     command = ["similar", str(results), "--lab", LAB, "--out", str(results / "similar.html")]
     assert main(command) == CANNOT_GRADE
     assert "--allow-reduced-isolation" in capsys.readouterr().err and not (results / "similar.html").exists()

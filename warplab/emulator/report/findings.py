@@ -365,6 +365,8 @@ class Explainer:
                 )
             else:
                 need += f": put {barrier} {between}"
+        elif int(record[F_EXTRA]) & SAME_WARP:
+            need += f": put {barrier} between the two"
         return f"{verb} {place} that {f'{line} {other} in {who}' if line else f'{who} {other}'}, {need}."
 
     def _overtaken(self, pcs: tuple[int, int], between: str) -> tuple[int, int] | None:
