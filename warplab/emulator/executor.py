@@ -29,7 +29,8 @@ from warplab.emulator.program import Program
 from warplab.emulator.races import CELLS, CellMap, RaceSearch, Reach, races_between_blocks
 from warplab.emulator.recorder import Recorder
 from warplab.emulator.report.counters import CountedLaunch
-from warplab.emulator.report.findings import Explainer, merge, modified_input, without_narrower
+from warplab.emulator.report.findings import Explainer, modified_input
+from warplab.emulator.report.merging import merge, without_narrower
 from warplab.emulator.report.printing import format_prints
 from warplab.emulator.report.writer import writer
 from warplab.emulator.tensor_map_bytes import encode

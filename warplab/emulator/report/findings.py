@@ -6,13 +6,10 @@ from math import prod
 
 import numpy as np
 
-from warplab.emulator.core.state.bulk_layout import FORM_DIRECTION, TO_GLOBAL
 from warplab.emulator.core.state.layout import (
     ARRIVAL_SHIFT,
     CLUSTER_BARRIER,
-    COPY_ARRIVE,
     COPY_COMMIT,
-    COPY_WAIT_ALL,
     COPY_WAIT_GROUP,
     F_ADDRESS,
     F_BLOCK_X,
@@ -69,20 +66,14 @@ from warplab.emulator.core.state.layout import (
     IMM,
     OFFSET_MASK,
     OP,
-    OP_BARRIER,
-    OP_BRANCH,
     OP_BULK,
     OP_COPY,
     OP_COPY_GROUP,
-    OP_JUMP,
-    OP_LOAD,
-    OP_STORE,
     OP_TENSOR_CORE,
     OP_WGMMA_GROUP,
     OTHER_BLOCK,
     SAME_WARP,
     SPACE_SHARED,
-    SRC_A,
     TRAP_ASSERTION,
     TRAP_CALL,
     TRAP_CLUSTER,
@@ -93,8 +84,6 @@ from warplab.emulator.core.state.layout import (
     WARPGROUP_WARPS,
     WGMMA_COMMIT,
     WGMMA_WAIT,
-    X0,
-    X7,
 )
 from warplab.emulator.lowering.calls import STACK_BYTES
 from warplab.emulator.memory import AddressSpace
@@ -103,11 +92,11 @@ from warplab.emulator.report.gaps import feature_of, opcode_of
 from warplab.emulator.report.places import Place, Places
 from warplab.emulator.report.races import is_initialisation, race_sentence, same_value_note
 from warplab.emulator.report.spelling import spelling
+from warplab.emulator.report.surroundings import Surroundings
 from warplab.emulator.report.tensor_memory import TENSOR_FAULTS, is_advisory, tensor_sentence
 from warplab.plan.execution import Extent, Finding, FindingKind
 from warplab.plan.model import Language, Launch
 
-GRID_BARRIER = ("envreg2",)  # the constant by which cooperative groups find the grid's barrier
 LONGEST_TEXT = 300  # characters of an instruction in a message
 KINDS = {
     FAULT_OUT_OF_BOUNDS: FindingKind.OUT_OF_BOUNDS,
@@ -165,6 +154,7 @@ class Explainer:
         self.launch = launch
         self.kernel = launch.kernel
         self.words = spelling(language)
+        self.code = Surroundings(program)
         self.places = Places(program, space, launch)
 
     def explain(self, record: np.ndarray) -> Finding:
@@ -287,9 +277,9 @@ class Explainer:
         if fault == FAULT_HANDED_OVER:
             return self._handed_over(record, place)
         if fault == FAULT_GLOBAL_RACE:
-            only_stores = self._only_stores(int(record[F_PC]))
+            only_stores = self.code.only_stores(int(record[F_PC]))
             return race_sentence(
-                record, str(place), self.program.lines, self.launch, self.words, only_stores, self._signals()
+                record, str(place), self.program.lines, self.launch, self.words, only_stores, self.code.signals()
             )
         if fault == FAULT_NOT_CONSTANT:
             writer = self._where(int(record[F_OTHER])) or "another instruction"
@@ -334,31 +324,31 @@ class Explainer:
             need = "with no barrier of the cluster between them"
         else:
             who, barrier, need = "another warp", self.words.block_barrier, "with no barrier between them"
-        if self._is_store(pcs[1]) and not int(record[F_EXTRA]) & 1:
+        if self.code.is_bulk_store(pcs[1]) and not int(record[F_EXTRA]) & 1:
             return (
                 f"{verb} {place}, which the bulk copy{f' of {line}' if line else ''} may still be reading for all that "
                 "this thread has been told: the thread that started the copy has to wait for its bulk group "
                 f"({self.words.bulk_wait}) before it lets others write there."
             )
-        if any(int(self.program.code[pc, OP]) == OP_BULK and not self._is_store(pc) for pc in pcs):
+        if any(int(self.program.code[pc, OP]) == OP_BULK and not self.code.is_bulk_store(pc) for pc in pcs):
             need = (
                 "and nothing orders the two: a copy may start only when all have read what it overwrites, and is read "
                 "when its mbarrier has been waited for"
             )
         elif same and line and verb == other:
             need = "and nothing orders the two: let one thread write it, or each an element of its own"
-        elif same and line and self._comes_back(*pcs):
+        elif same and line and self.code.comes_back(*pcs):
             need += f": put {barrier} after {line}, before the loop comes back to it"
         elif same and line:
             need += f": put {barrier} between the read and the write, or update it by {self.words.atomic}"
         elif line:
-            between = self._between(*pcs)
+            between = self.code.between(*pcs)
             copied = int(self.program.code[pcs[1], OP]) == OP_COPY
-            if copied and not self._waits_for_copies():
+            if copied and not self.code.waits_for_copies():
                 need = f"and no thread waits for the copy: {self._copy_wait()}"
             elif copied and between.startswith("after"):  # a copy that no wait covers comes after the barrier
                 need += f": put {barrier} {between}, or {self._copy_wait()}"
-            elif product := self._overtaken(pcs, between):
+            elif product := self.code.overtaken(pcs, between):
                 need = (
                     f"and nothing waits for the product: put tcgen05.commit behind {self._where(product[0])} and wait "
                     f"for its mbarrier before {self._where(product[1])}"
@@ -368,55 +358,6 @@ class Explainer:
         elif int(record[F_EXTRA]) & SAME_WARP:
             need += f": put {barrier} between the two"
         return f"{verb} {place} that {f'{line} {other} in {who}' if line else f'{who} {other}'}, {need}."
-
-    def _overtaken(self, pcs: tuple[int, int], between: str) -> tuple[int, int] | None:
-        """A product, and what is behind it and writes its operands: a barrier does not wait for the tensor core."""
-        code, lines = self.program.code, self.program.outermost
-        for product, other in (pcs, pcs[::-1]):
-            later = int(lines[product]) > int(lines[other])
-            if int(code[product, OP]) == OP_TENSOR_CORE and later is between.startswith("after"):
-                return product, other
-        return None
-
-    def _only_stores(self, pc: int) -> bool:
-        """Does the line of an instruction store to global memory without reading any?"""
-        code, lines = self.program.code, self.program.lines
-        return not bool(((lines == lines[pc]) & (code[:, OP] == OP_LOAD)).any())
-
-    def _signals(self) -> bool:
-        """Do blocks wait for words that others release, and not at the grid's barrier of cooperative groups?"""
-        if any(name == GRID_BARRIER for _, name in self.program.constants):
-            return False
-        return any("ld.acquire" in text or "atom.acq" in text for text in self.program.texts)
-
-    def _between(self, one: int, other: int) -> str:
-        """Where a barrier that orders two instructions is missing, in words: between their lines, or, where the kernel
-        has one there, on the way of a loop from the later line back to the earlier one."""
-        code, lines = self.program.code, self.program.outermost
-        if lines[one] == lines[other]:
-            lines = self.program.lines  # one call does both: the barrier belongs into the function
-        first, last = sorted(int(lines[pc]) for pc in (one, other))
-        barriers = {int(lines[pc]) for pc in np.flatnonzero(code[:, OP] == OP_BARRIER)}
-        if any(first < line < last for line in barriers):
-            return f"after line {last}, before the loop comes back to line {first}"
-        return f"between lines {first} and {last}"
-
-    def _comes_back(self, one: int, other: int) -> bool:
-        """Are two accesses of a line to elements of their own, in a loop, so that they meet from turn to turn?"""
-        code = self.program.code
-        first, last = min(one, other), max(one, other)
-        if all(int(code[one, field]) == int(code[other, field]) for field in (SRC_A, IMM)):
-            return False  # both threads update the same element
-        if int(code[first, OP]) == OP_STORE and int(code[last, OP]) == OP_LOAD:
-            return True  # a line reads before it writes: these are of two turns of an unrolled loop
-        jumps = np.flatnonzero(np.isin(code[last:, OP], (OP_BRANCH, OP_JUMP))) + last
-        return bool((code[jumps, IMM] <= first).any())
-
-    def _is_store(self, pc: int) -> bool:
-        """Is an instruction a bulk copy to global memory?"""
-        return (
-            int(self.program.code[pc, OP]) == OP_BULK and int(self.program.code[pc, X7]) & FORM_DIRECTION == TO_GLOBAL
-        )
 
     def _one_store(self, record: np.ndarray, place: Place | None) -> str:
         other = self._thread_at(int(record[F_WARP]), int(record[F_EXTRA]))
@@ -501,25 +442,17 @@ class Explainer:
     def _product_wait(self) -> str:
         """What to do about products that nothing has waited for: a wait leaves out what was not committed."""
         commit, wait = self.words.product_commit, self.words.product_wait
-        if not self._has(OP_WGMMA_GROUP, WGMMA_WAIT):
+        if not self.code.has(OP_WGMMA_GROUP, WGMMA_WAIT):
             return f"put {wait} before"
-        if not self._has(OP_WGMMA_GROUP, WGMMA_COMMIT):
+        if not self.code.has(OP_WGMMA_GROUP, WGMMA_COMMIT):
             return f"put {commit} after the products, because {wait} waits for committed ones only"
         return f"put {wait} before, with fewer groups left in flight, or {commit} after the products"
-
-    def _has(self, operation: int, action: int) -> bool:
-        """Has the kernel such an instruction, whose first operand is `action`?"""
-        code = self.program.code
-        return bool(((code[:, OP] == operation) & (code[:, X0] == action)).any())
-
-    def _waits_for_copies(self) -> bool:
-        return any(self._has(OP_COPY_GROUP, action) for action in (COPY_WAIT_GROUP, COPY_WAIT_ALL, COPY_ARRIVE))
 
     def _copy_wait(self) -> str:
         """What the thread that started a copy with cp.async has to do about it."""
         commit, wait = self.words.copy_commit, self.words.copy_wait
-        waits = self._has(OP_COPY_GROUP, COPY_WAIT_GROUP)
-        if waits and not self._has(OP_COPY_GROUP, COPY_COMMIT):
+        waits = self.code.has(OP_COPY_GROUP, COPY_WAIT_GROUP)
+        if waits and not self.code.has(OP_COPY_GROUP, COPY_COMMIT):
             return f"put {commit} behind the copies, because {wait} waits for committed ones only"
         if waits:
             return f"let each thread commit its copies ({commit}), and leave fewer groups in flight ({wait})"
@@ -619,50 +552,9 @@ class Explainer:
             blocks = prod(self.launch.cluster)
             cluster = "one block" if blocks == 1 else f"{blocks} blocks"
             return f"asks for the shared memory of a block that its cluster of {cluster} does not have."
-        if not self.launch.cooperative and any(name == GRID_BARRIER for _, name in self.program.constants):
+        if not self.launch.cooperative and self.code.has_grid_barrier():
             return "stopped the kernel by a trap: all blocks can wait for each other in a cooperative launch only."
         return "stopped the kernel by a trap."
-
-
-def merge(records: list[np.ndarray]) -> list[np.ndarray]:
-    """Fault records of several workers as one list: the same fault in the earliest block, with the counts added up.
-
-    Where some threads wait for ever for an mbarrier, others wait for them at a barrier: those come last.
-    """
-    merged: dict[tuple[int, int], np.ndarray] = {}
-    for record in records:
-        key = (int(record[F_KIND]), int(record[F_PC]))
-        known = merged.get(key)
-        if known is None:
-            merged[key] = record.copy()
-            continue
-        count = known[F_COUNT] + record[F_COUNT]
-        order = (F_BLOCK_Z, F_BLOCK_Y, F_BLOCK_X)
-        if [record[f] for f in order] < [known[f] for f in order]:
-            known[:] = record
-        known[F_COUNT] = count
-    ends = [record for record in merged.values() if record[F_KIND] == FAULT_DEADLOCK]
-    phases = any(record[F_EXTRA] < 0 for record in ends)
-
-    def order_of(record: np.ndarray) -> list[int]:
-        follows = phases and record[F_KIND] == FAULT_DEADLOCK and record[F_EXTRA] >= 0
-        return [int(follows), *(int(record[f]) for f in (F_BLOCK_Z, F_BLOCK_Y, F_BLOCK_X))]
-
-    return sorted(merged.values(), key=order_of)
-
-
-def without_narrower(records: list[np.ndarray], lines: np.ndarray) -> list[np.ndarray]:
-    """Fault records without races between lanes of a warp where other warps race on one of the same lines.
-
-    The barrier of the block that those need orders the lanes, too; `__syncwarp()` alone would not be enough.
-    """
-
-    def of(record: np.ndarray) -> set[int]:
-        return {int(lines[int(record[f])]) for f in (F_PC, F_OTHER)}
-
-    races = [record for record in records if record[F_KIND] == FAULT_RACE]
-    wide: set[int] = set().union(*(of(r) for r in races if not int(r[F_EXTRA]) & SAME_WARP))
-    return [r for r in records if r[F_KIND] != FAULT_RACE or not int(r[F_EXTRA]) & SAME_WARP or not of(r) & wide]
 
 
 def modified_input(name: str, kernel: str, line: int) -> Finding:
