@@ -123,13 +123,12 @@ def _chapter(text: str, linked: Callable[[str], str]) -> str:
         open_questions |= set(_PREDICTED.findall(source))
         open_questions -= answers
         pictures = [output["data"] for output in cell["outputs"] if "image/png" in output.get("data", {})]
+        alt = ""
         if pictures:
             words = " ".join("".join(pictures[0].get("text/plain", "")).split())
             # Of a figure that says nothing itself the section is known.
             alt = words if words.startswith("Figure: ") else f"Figure of the section {heading}"
             cell["metadata"]["mystnb"] = {"image": {"alt": alt}}
-        else:
-            alt = ""
         cell["outputs"] = [placed for output in cell["outputs"] for placed in _placed(output, linked, alt)]
     return json.dumps(notebook, indent=1)
 
@@ -143,13 +142,7 @@ def _placed(output: dict[str, Any], linked: Callable[[str], str], alt: str) -> l
     """The output as the site has it, and perhaps a note below it."""
     shown = output.get("data", {})
     if states := shown.pop(STATES, None):
-        return [
-            {
-                "output_type": "display_data",
-                "metadata": {},
-                "data": {"text/html": figures.moving(states, alt, EXTRA / "figures", "../figures/")},
-            }
-        ]
+        return [_html(figures.moving(states, alt, EXTRA / "figures", "../figures/"))]
     if "text/markdown" in shown:
         shown["text/markdown"] = linked("".join(shown["text/markdown"]))
     if "image/png" not in shown:
