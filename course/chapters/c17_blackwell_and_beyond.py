@@ -27,7 +27,6 @@ from warplab.plan.model import ArrayArgument, HostCall, Role
 LANES, COLUMNS = 128, 512  # of tensor memory, of 4 bytes each
 PER_CYCLE = 8192  # FLOP of float16 per cycle and SM: a B200's published peak at 1.86 GHz, and twice a Hopper's
 DEPTH = 16  # of k, that a product of float16 takes
-SHARED_RATE = 128  # bytes per cycle of an SM's shared memory, on Hopper
 ARCHITECTURE = "sm_100a"
 PRODUCT = Path(__file__).parents[2] / "systems" / "block_scaled" / "product.py"
 LADDER = (  # rungs of lab 19, and the TFLOP/s that a ladder of the same steps reached on a B200
