@@ -50,7 +50,7 @@ def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
 
 
 def sectors_of_pairs(dimensions: Dimensions) -> float:
-    """Sectors of a and b that pairs of blocks of 256 x 256 outputs bring, once each."""
+    """Sectors of a and b that pairs of blocks of 256 x 256 outputs load, each once."""
     m, n, k = dimensions["m"], dimensions["n"], dimensions["k"]
     return 2 * (m * k * -(-n // TILE) + n * k * -(-m // TILE)) / SECTOR
 
