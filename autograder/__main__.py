@@ -23,7 +23,7 @@ def main() -> int:
         grades = sys.argv[1:2] in (["check"], ["grade"], ["class"], ["reference"])
         print(f"autograder: stopped by you{', nothing was graded' if grades else ''}.", file=sys.stderr)
         code = 3
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is said: pressed again, it may not change the exit code
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not change the exit code
     return code
 
 

@@ -2,7 +2,7 @@
 
 The program, which may ask a language model, reads a prompt from its standard input: the task and the kernel, and no
 verdict. It answers with `right` or `wrong` on the first line, and reasons below. It runs as the user and outside every
-sandbox, for it is theirs; nothing is sent anywhere by Warplab itself.
+sandbox, for it is theirs. Warplab itself sends nothing anywhere.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class NoVerdict(WarplabError):
 
 @dataclass(frozen=True)
 class Verified:
-    """What each said of one submission: "right", "wrong" or "undecided". `judge` is of the answers, `emulator` of the
-    search for races and accesses out of bounds."""
+    """The verdicts on one submission: "right", "wrong" or "undecided". `judge` is about the answers, `emulator` about
+    races and accesses out of bounds."""
 
     lab: str
     submission: str
@@ -55,7 +55,7 @@ class Verified:
 
 
 def prompt_of(lab: AnyLab, source: str) -> str:
-    """What a verifier is asked of a submission: the question, the lab's handout, the text of the submission."""
+    """The prompt about a submission: the question, the lab's handout, the text of the submission."""
     handout = lab.folder / "README.md"
     task = handout.read_text(encoding="utf-8") if handout.is_file() else lab.title
     kernel = _EXPECTATION.sub("", source)
@@ -100,14 +100,14 @@ def verified(report: Report, command: Sequence[str], prompt: str, verdict: str, 
 
 
 def judged(report: Report, name: Part) -> str:
-    """What a report says of one part. Without an answer it is wrong, and of unknown safety."""
+    """The verdict of a report on one part. A submission that was refused is wrong, and its safety undecided."""
     part = next((one for one in report.parts if one.part is name), None)
     if part is None or not part.judged:
         refused = name is Part.CORRECTNESS and report.status not in NOT_JUDGED
         return WRONG if refused else UNDECIDED
     if part.status in UNFINISHED:
         return UNDECIDED
-    # What is withheld would have passed: nothing was found, but the answers are wrong
+    # A withheld part would have passed: nothing was found, but the answers are wrong.
     return RIGHT if part.status in (Status.PASSED, Status.WITHHELD) else WRONG
 
 

@@ -1,4 +1,4 @@
-"""Figures of chapters as the site has them: in fewer bytes, and to be moved without a kernel where they are few."""
+"""Figures of chapters as the site has them: in fewer bytes, and with controls that need no kernel if they are few."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def small(picture: str) -> str:
 
 
 def moving(states: Mapping[str, Any], alt: str, folder: Path, address: str) -> str:
-    """HTML of what `course.figures.explore.STATES` describes; `explorer.js` shows the figure that is chosen.
+    """HTML with the data of `course.figures.explore.STATES`; `explorer.js` shows the figure that is chosen.
 
     The figures are files of `folder`, which the page finds at `address`. Without scripts it shows the first one.
     """

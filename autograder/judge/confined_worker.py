@@ -62,7 +62,7 @@ _GPU_FILES += ("/usr/share/nvidia", "/etc/nvidia")
 _INHERITED: tuple[str, ...] = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")
 # And by how many threads: Dask gives each of the processes that grade a class one, or they get in each other's way.
 _INHERITED += ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-# A judge that was kept from MPS has a worker that is, too, where nothing else hides the daemon's pipes.
+# A judge kept out of MPS keeps its worker out too, also where the sandbox shows the daemon's pipes.
 _INHERITED += ("CUDA_MPS_PIPE_DIRECTORY",)
 _GPU_DEVICES: tuple[str, ...] = ("/dev/nvidia[0-9]*", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
 _GPU_DEVICES += ("/dev/nvidia-caps/*", "/dev/dxg")  # the last for Windows Subsystem for Linux

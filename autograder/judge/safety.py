@@ -27,5 +27,5 @@ def safety_part(
         return PartResult(Part.SAFETY, Status.WITHHELD, 0.0, points, words, feedback)
     ended = carried_out()
     earned = points if ended.status is Status.PASSED else 0.0
-    # What is found without a fault are advisories.
+    # Findings that are no faults are advisories.
     return PartResult(Part.SAFETY, ended.status, earned, points, ended.message, feedback, findings=tuple(findings))

@@ -16,7 +16,7 @@ from warplab.sandbox.isolation import Isolation
 
 _PACKAGES = ("warplab", "numba", "numba-cuda", *CUPY, "cuda-core", "nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu12", "numpy")
 
-# There kernels of others run beside ours, where no time is a grade, and a fault of one may end the work of all.
+# A time that is measured beside other kernels is no grade, and a fault of one client may end the work of all.
 SHARED_THROUGH_MPS = "The GPU is shared through MPS, where other processes' kernels run beside those that are timed"
 LEAVE_MPS = "set CUDA_MPS_PIPE_DIRECTORY to an empty folder, have the MPS daemon stopped"
 

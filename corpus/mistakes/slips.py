@@ -76,7 +76,7 @@ class Slip(Mistake):
             return found
         if between := _BETWEEN.search(opening):
             first, last = int(between[1]), int(between[2])
-            # At the end of a function it may as well be asked for behind the call.
+            # A barrier at the end of a function may as well stand behind the call.
             called = any(int(line) < self.number < int(line) + 3 for line in _WITHIN.findall(opening))
             fits = called or first < self.number < last
             found += [] if fits else [f"the barrier stood in line {self.number}"]

@@ -1,4 +1,4 @@
-"""A figure with controls above it, which draw it anew while a kernel runs; without one the figure stays.
+"""A figure with controls above it, which redraw it while a kernel runs; without one the figure stays.
 
 A page without a kernel gets the figures of all choices where these are few, and can move through them.
 """
@@ -66,7 +66,7 @@ class Explorer:
         return data, metadata
 
     def states(self) -> dict[str, Any]:
-        """What STATES says: the figures of all choices, the last one moving fastest. Empty where these are many."""
+        """The data of STATES: the figures of all choices, the last choice fastest. Empty if there are too many."""
         names = [name.replace("_", " ") for name in self._choices]
         listed = [[] if isinstance(values, type) else list(values) for _, values in self._choices.values()]
         if not 0 < math.prod(map(len, listed)) <= _MOST_STATES:
