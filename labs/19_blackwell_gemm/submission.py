@@ -156,7 +156,7 @@ struct Ring {
     }
 };
 
-// ---- Part 3: who does what of a pair -------------------------------------------------------------------------------
+// ---- Part 3: a pair of blocks --------------------------------------------------------------------------------------
 
 // Block `rank` loads TILE_M rows of a from this one on, where the tile begins at `row`; it has the same rows of c.
 __device__ int my_row(int row, u32 rank)
@@ -170,7 +170,7 @@ __device__ int my_row_of_b(int column, u32 rank)
     return column;
 }
 
-// One thread of warp 0 of each block: bring what the block needs, stage by stage.
+// One thread of warp 0 of each block: copy what the block needs, stage by stage.
 __device__ void produce(Ring& ring, const Map& map_a, const Map& map_b, int row, int column, int steps, u32 rank)
 {
     for (int step = 0; step < steps; ++step) {
@@ -185,7 +185,7 @@ __device__ void produce(Ring& ring, const Map& map_a, const Map& map_b, int row,
     }
 }
 
-// One thread of warp 1 of block 0: the products of a tile, for all blocks. `done` tells that the sums are there.
+// One thread of warp 1 of block 0: the products of a tile, for all blocks. `done` signals that the sums are there.
 __device__ void make_products(Ring& ring, u32 sums, int steps, u32 done)
 {
     for (int step = 0; step < steps; ++step) {
