@@ -109,7 +109,7 @@ class LabOf(Generic[T_co]):
 
     @property
     def emulated(self) -> str:
-        """The architecture that the emulator is for the lab's kernels."""
+        """The architecture that is emulated for the lab's kernels."""
         return emulated_architecture(self.needs)
 
     def points_without_gpus(self, part: str) -> float:
@@ -129,7 +129,7 @@ class LabOf(Generic[T_co]):
 
 
 def emulated_architecture(needs: str) -> str:
-    """What the emulator is for kernels that need an architecture: Hopper, unless they need a newer one by name."""
+    """The architecture that is emulated for kernels with these needs: Hopper, unless they need sm_100a or sm_103a."""
     return needs if needs.startswith("sm_10") else EMULATED_ARCHITECTURE
 
 

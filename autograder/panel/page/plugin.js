@@ -167,7 +167,7 @@ export async function plugin(shared) {
       }
     }
 
-    // %%submit leaves its report beside the picture of it, with the text that it is of: a saved cell may have another.
+    // %%submit keeps the report's data beside its picture, with the graded text: a saved cell may hold another text.
     function keepOfCell({ cell, notebook: content }) {
       const target = targets.ofCell(cell, content.parent);
       const outputs = (target && cell.model.outputs?.toJSON()) || [];
