@@ -74,7 +74,7 @@ def check_kind(function: str, name: str, array: Described, shape: tuple[int, ...
         raise KernelError(f"{function}: {name} has the shape {array.shape}, but it should be {shape}.")
 
 
-def check_dimensions(function: str, name: str, array: Described, count: int) -> None:
-    """Raise KernelError for another number of dimensions."""
+def check_dimensions(function: str, name: str, array: Any, count: int) -> None:
+    """Raise KernelError for another number of dimensions of an array, described or not."""
     if len(array.shape) != count:
         raise KernelError(f"{function}: {name} has {len(array.shape)} dimensions: give an array of {count}.")

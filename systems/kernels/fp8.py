@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, prod
 from typing import Any
 
 from systems.kernels.arrays import Described, library_of, together
@@ -40,8 +40,7 @@ def fp8_matmul(x: Any, w: Any, x_scale: Any, w_scale: Any, out: Any = None) -> A
     together("fp8_matmul", library, w=w, x_scale=x_scale, w_scale=w_scale, out=out)
     if out is None:
         for name, array in (("x", x), ("w", w)):
-            if len(array.shape) != 2:
-                raise KernelError(f"fp8_matmul: {name} has {len(array.shape)} dimensions: give an array of 2.")
+            check_dimensions("fp8_matmul", name, array, 2)
         out = library.empty(x, (x.shape[0], w.shape[0]), "float16")
     arrays = {"x": x, "w": w, "x_scale": x_scale, "w_scale": w_scale, "out": out}
     queue("fp8_matmul", library, arrays, (), recipe)
@@ -139,9 +138,7 @@ def by(choice: Choice, x: Described, w: Described, x_scale: Described) -> Recipe
 
 def codes_map(name: str, array: Described, box: tuple[int, int]) -> TensorMap:
     """The tensor map of an array of bytes, whose axes before the last are one."""
-    k, rows = array.shape[-1], 1
-    for count in array.shape[:-1]:
-        rows *= count
+    k, rows = array.shape[-1], prod(array.shape[:-1])
     pitch = array.strides[-2] if array.shape[-2] > 1 else k
     return TensorMap(name, 0, "uint8", (k, rows), (pitch,), (box[1], box[0]), (1, 1), 128, 256)
 

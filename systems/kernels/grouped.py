@@ -7,13 +7,12 @@ from typing import Any
 from systems.kernels.arrays import Described, library_of, together
 from systems.kernels.calls import check, check_dimensions, check_rows, queue
 from systems.kernels.errors import KernelError
-from systems.kernels.fp8 import CODES, TILE_K, Choice, accumulating, codes_map
+from systems.kernels.fp8 import CODES, GROUP, TILE_K, Choice, accumulating, codes_map
 from systems.kernels.matrices import up
 from systems.kernels.recipes import Code, Recipe
 from warplab.plan.model import Argument, Launch, Pointer, TensorMap, Value
 
 SMS = 132  # of an H100 or H200; a block stays on each
-GROUP = 8  # rows of tiles, or of pairs of tiles, that are computed together
 BOX = 64  # columns of results that a tensor copy stores at once
 MANY = 512  # rows of an expert from which tiles are wide
 
@@ -36,8 +35,8 @@ def grouped_matmul(
     """
     name, library = "grouped_matmul", library_of("x", x)
     together(name, library, w=w, x_scale=x_scale, w_scale=w_scale, first=first, count=count, out=out)
-    if len(x.shape) != 2 or len(w.shape) != 3:
-        raise KernelError(f"{name}: x has {len(x.shape)} dimensions and w {len(w.shape)}: give arrays of 2 and of 3.")
+    check_dimensions(name, "x", x, 2)
+    check_dimensions(name, "w", w, 3)
     if out is None:
         out = library.empty(x, (x.shape[0], w.shape[1]), "float16")
     slots = int(x.shape[0]) if most is None else int(most)

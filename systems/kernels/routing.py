@@ -44,8 +44,7 @@ def shuffle(scores: Any, k: int) -> Shuffled:
     Raises KernelError for other shapes, dtypes and numbers, and for GPUs of another compute capability than 9.0.
     """
     library = library_of("scores", scores)
-    if len(scores.shape) != 2:
-        raise KernelError(f"shuffle: scores has {len(scores.shape)} dimensions: give an array of 2.")
+    check_dimensions("shuffle", "scores", scores, 2)
     tokens, experts = map(int, scores.shape)
     shapes = ((tokens, k), (experts,), (experts,), (tokens * k,), (tokens, k))
     if k not in CHOICES:

@@ -64,9 +64,6 @@ def ratio(given: dict[str, np.ndarray], out: np.ndarray) -> float:
     return worst
 
 
-UNIT = 2.0**-11
-
-
 def gradients(
     heads: int, n: int, width: int, causal: bool
 ) -> tuple[list[np.ndarray], list[tuple[np.ndarray, np.ndarray]]]:
@@ -95,8 +92,9 @@ def gradients(
 
 def is_right(found: list[np.ndarray], right: list[tuple[np.ndarray, np.ndarray]]) -> None:
     """Raises AssertionError unless errors are those of rounding weights, their gradients and results to float16."""
+    unit = UNITS[np.dtype(np.float16)]
     for each, (exact, sizes) in zip(found, right, strict=True):
         error, spread = each.astype(np.float64) - exact, math.sqrt(float((exact**2).mean()))
-        assert math.sqrt(float((error**2).mean())) < UNIT * spread
+        assert math.sqrt(float((error**2).mean())) < unit * spread
         # Half a unit each in P or dS, in `out`, and in the result; float32 sums are off by far less
-        assert (np.abs(error) < UNIT * (np.abs(exact) + 1.1 * sizes) + 1e-7).all()
+        assert (np.abs(error) < unit * (np.abs(exact) + 1.1 * sizes) + 1e-7).all()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import random
-from concurrent.futures import ThreadPoolExecutor
 from math import exp, log
 from typing import Any
 
 import pytest
 
+from benchmarks.products import compile_all
 from systems.kernels import KernelError, matmul
 from systems.kernels.arrays import described, library_of
-from systems.kernels.compiled import image_of
 from systems.kernels.half_matmul import chip_of, product
 
 pytestmark = pytest.mark.gpu
@@ -57,9 +55,7 @@ def test_drawn_shapes_are_those_of_torch() -> None:
         of_a, of_b = (described(name, library_of(name, x).describe(x)) for name, x in (("a", a), ("b", b)))
         made = product(of_a, of_b, None, chip)
         recipes += [made] if made else []
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        codes = {code for recipe in recipes for code in recipe.codes.values()}
-        list(pool.map(lambda code: image_of(code, "sm_90a"), codes))
+    compile_all(recipes)
     for number in range(DRAWN):
         a, b = drawn(number)
         check(a, b, matmul(a, b))
