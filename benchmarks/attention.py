@@ -111,7 +111,7 @@ class Size:
 
 @cache
 def stream() -> Any:
-    """On which graphs are captured."""
+    """The stream on which graphs are captured."""
     import torch
 
     return torch.cuda.Stream()
@@ -183,7 +183,7 @@ def records(size: Size, taken: Mapping[str, list[float]], errors: Mapping[str, f
 
 
 class Gradients:
-    """One size of a backward pass: both ways to the gradients, and what float64 says of the first head."""
+    """One size of a backward pass: both ways to the gradients, and those of the first head in float64."""
 
     def __init__(self, size: Size) -> None:
         import torch

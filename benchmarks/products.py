@@ -1,15 +1,15 @@
-"""Times `systems.kernels.matmul` beside torch.matmul in the same turns, cold L2, and prints what was chosen.
+"""Times `systems.kernels.matmul` beside torch.matmul in alternation, cold L2, and prints the choices.
 
 squares   2048, 4096, 8192 and 16384 cubed
 shapes    the shapes of benchmarks.bench_gemm, and of benchmarks.fp8 for 64 and 4096 rows
 drawn     200 shapes: sizes evenly by their logarithm, half no multiples of 8, transposed operands
 groups    FP8 products of groups by each choice of tiles
-calls     how long a first call takes, and a later one of the host's time
+calls     the time of a first call, and the host's time for a later one
 
 Run as `python -m benchmarks.products` on a Hopper GPU with PyTorch, or name the parts. All kernels are compiled first,
-side by side. What is measured is added to products.jsonl in the folder OUT, or in build, as it comes: shapes that are
-there are not measured again. All of it goes into results/products.json. Other forms run beside the chosen one,
-to see how well the model chose. It stops by itself when time is over.
+side by side. Each measured shape is appended to products.jsonl in the folder $OUT, or in build, and is not measured
+again. At the end all shapes go into results/products.json; `groups` and `calls` only print. Other forms run beside the
+chosen one, to check the model. No shape begins after LONGEST seconds.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ OF_GROUPS = tuple(
         (64, 192, "one"),
     )
 )
-CALLS, QUEUED = 2000, 200  # calls that the host's time is taken of; so many at a time, which the queue has room for
+CALLS, QUEUED = 2000, 200  # calls whose host time is taken; how many fit into the queue at a time
 
 
 @dataclass(frozen=True)
@@ -328,7 +328,7 @@ def main(arguments: list[str]) -> int:
         with executor.on_stream() as stream:
             for case in cases:
                 if time.monotonic() - began > LONGEST:
-                    say(f"no time for {case.name} and what follows: run it again")
+                    say(f"no time for {case.name} and later shapes: run it again")
                     break
                 line = measured(case, recipes[case], stream)
                 with file.open("a", encoding="utf-8") as to:

@@ -1,6 +1,6 @@
 """Compiling and launching the attention of decoding through CuPy: on a GPU or, recorded, on the emulator.
 
-`Decoding` is what a user calls: it keeps a kernel for a form of heads, and what the kernel's blocks leave each other.
+A user calls `Decoding`. It keeps a kernel for a form of heads, and the memory that the kernel's blocks share.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def part_bytes(width: int) -> int:
 
 
 def busy(lengths: Sequence[int], heads: int, blocks: int) -> float:
-    """The share of their time that blocks are busy, if each page takes equally long: the mean share over the largest.
+    """The fraction of the time that blocks are busy, if each page takes equally long: the mean share over the largest.
 
     `lengths` are keys per sequence, `heads` those of keys. Every block takes an equal share of all pages, whatever
     sequence they belong to, so the largest share is the mean rounded up."""
@@ -62,7 +62,8 @@ class Decoding:
 
     k and v: (pages, key_heads, 64, width) on the device, in C order, in which a page has 64 keys of each head. The
     width is 64 or 128, and 1 to 8 heads of queries share each head of keys. Elements are float16, or bfloat16 in arrays
-    of uint16. `most` sequences can be decoded at a time. Needs compute capability 9.0.
+    of uint16. At most `most` sequences are decoded at a time. `sms` blocks
+    run: give the number of the GPU's SMs. Needs compute capability 9.0.
 
     Raises ValueError for other forms.
     """

@@ -1,7 +1,7 @@
-"""Arrays of CuPy and PyTorch: where they are, how they lie, their library's stream, and new ones like them.
+"""Arrays of CuPy and PyTorch: device, layout, the library's current stream, and new arrays like them.
 
-An array is described by a tuple (shape, strides, dtype, device, the address's last four bits), which a dictionary finds
-in a microsecond: `described` makes more of it when a call is prepared.
+A tuple describes an array: shape, strides, dtype, device and the address's last four bits. It is a cheap key of a
+dictionary. `described` reads it when a call is prepared.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Description = tuple[Any, ...]
 
 
 class Library(Protocol):
-    """What these functions need of an array library. `empty` and `bytes` are on the device of `like`."""
+    """The operations that these functions need of an array library. `empty` is on the device of `like`."""
 
     def address(self, array: Any) -> int:
         """Of the first element."""
@@ -26,7 +26,7 @@ class Library(Protocol):
         ...
 
     def empty(self, like: Any, shape: tuple[int, ...], dtype: str = "") -> Any:
-        """A new array, rows as a whole, of a dtype by its name or of that of `like`."""
+        """A new array in C order, of a dtype by its name or of that of `like`."""
         ...
 
     def stream(self, like: Any) -> int:
@@ -126,12 +126,14 @@ def together(function: str, library: Library, /, **others: Any) -> None:
 
 
 def described(name: str, description: Description) -> Described:
-    """What a description says. Raises KernelError if the array is not on a GPU."""
+    """A description in one form for both libraries. Raises KernelError if the array is not on a GPU."""
     shape, strides, dtype, device, low = description
     if hasattr(dtype, "itemsize") and hasattr(dtype, "kind"):  # CuPy's: strides in bytes
         size = dtype.itemsize
         if any(stride % size for stride in strides):
-            raise KernelError(f"{name} has strides of {strides} bytes, which are no whole elements: copy it first.")
+            raise KernelError(
+                f"{name} has strides of {strides} bytes, not multiples of its {size}-byte elements: copy it."
+            )
         return Described(tuple(shape), tuple(stride // size for stride in strides), dtype.name, device, low == 0)
     if device.type != "cuda":
         raise KernelError(f"{name} is in the memory of {device.type}: move it to a GPU first.")

@@ -21,9 +21,9 @@ def queue(
     numbers: tuple[int, ...],
     recipe: Callable[..., Recipe | None],
 ) -> None:
-    """Queue what `recipe` makes of the arrays' descriptions and of numbers, on the library's current stream.
+    """Queue the launches of `recipe(*numbers, **descriptions)` on the library's current stream.
 
-    It is made once for each kind of arrays. Raises KernelError for arrays on several GPUs.
+    The recipe is made once for each kind of arrays. Raises KernelError for arrays on several GPUs.
     """
     descriptions = tuple(library.describe(array) for array in arrays.values())
     key = function, numbers, descriptions
@@ -62,7 +62,7 @@ def check_rows(function: str, name: str, array: Described, shape: tuple[int, ...
     whole = array.strides[-1] == 1 and pitch % 16 == 0 and array.aligned
     behind = all(array.strides[i] == pitch * prod(shape[i + 1 : -1]) for i in range(len(shape) - 2) if shape[i] > 1)
     if 0 not in shape and not (whole and behind):
-        words = "its rows have to be whole, one behind the other, and to begin at multiples of 16 bytes"
+        words = "its rows have to be contiguous, in order, and to begin at multiples of 16 bytes"
         raise KernelError(f"{function}: {name} has strides {array.strides}: {words}: copy it first.")
 
 

@@ -10,7 +10,7 @@ from warplab.plan import assembler
 from warplab.plan import cache as kept
 from warplab.plan.capture import nvrtc
 
-CACHE_KIND = "product-1"  # of the cache; a new number when what is kept changes
+CACHE_KIND = "product-1"  # of the cache; the number changes with the form of its entries
 _SECONDS = 60.0  # of the assembler, at most
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong with a call of these functions."""
+"""The error of these functions."""
 
 from __future__ import annotations
 

@@ -14,13 +14,13 @@ from systems.kernels.recipes import Code, Recipe
 from warplab.plan.model import Argument, Launch, Pointer, TensorMap, Value
 
 CODES = ("float8_e4m3fn", "uint8")  # dtypes that hold e4m3
-TILE_K = 128  # as many as share a scale
-CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}  # of so many blocks that an H200 runs at once
+TILE_K = 128  # elements of k that share a scale
+CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}  # by their blocks: how many an H200 runs at once
 GROUP = 8  # rows of tiles, or of pairs of tiles, that are computed together
 ROOM = 227 * 1024  # bytes of shared memory that a block may have
 
-# Microseconds of a step, whatever its tile, and for 128 x 128 outputs: fitted to what the choices took on an H200
-# (benchmarks/results/fp8.json), which they meet to 8% in the root mean square.
+# Microseconds per step: a constant, and per 128 x 128 outputs. They are fitted to the choices' times on an H200
+# (benchmarks/results/fp8.json), with an error of 8% in the root mean square.
 STEP = {"one": (0.16, 0.211), "two": (0.131, 0.177), "half": (0.225, 0.194)}
 
 
@@ -30,11 +30,11 @@ def fp8_matmul(x: Any, w: Any, x_scale: Any, w_scale: Any, out: Any = None) -> A
     x is m x k and w n x k in e4m3 (float8_e4m3fn, or its codes in uint8). x_scale, float32, has a row for each 128 of k
     and m columns: the scale of 1 x 128 elements; w_scale has a row for each 128 rows of w and a column for each 128 of
     k. Sums of 128 products are promoted to float32, as DeepSeek-V3 does. The result is m x n in float16, infinite where
-    that is too small: in `out` if it is given, otherwise new. k is a multiple of 16 and n of 8.
+    it exceeds float16's range. It is in `out` if that is given, otherwise new. k is a multiple of 16 and n of 8.
 
     All are arrays of CuPy or of PyTorch, on one GPU; the work is queued on that library's current stream. Rows of x and
     w begin at multiples of 16 bytes, at any pitch; the others are in C order. The first call of a kind compiles a
-    kernel once. Raises KernelError for what does not fit together, and for GPUs of another compute capability than 9.0.
+    kernel once. Raises KernelError for arrays that do not fit together, and for compute capabilities other than 9.0.
     """
     library = library_of("x", x)
     together("fp8_matmul", library, w=w, x_scale=x_scale, w_scale=w_scale, out=out)
@@ -93,7 +93,7 @@ class Choice:
 
 
 def recipe(x: Described, w: Described, x_scale: Described, w_scale: Described, out: Described) -> Recipe | None:
-    """What `fp8_matmul` launches; None if the result has no elements."""
+    """The launches of `fp8_matmul`; None if the result has no elements."""
     name = "fp8_matmul"
     for word, array in (("x", x), ("w", w)):
         check_dimensions(name, word, array, 2)
@@ -118,7 +118,7 @@ def by(choice: Choice, x: Described, w: Described, x_scale: Described) -> Recipe
     (m, k), n = x.shape, w.shape[0]
     columns = up(n, choice.columns)
     units = up(m, choice.rows * choice.cluster) * columns
-    # The fewest blocks that are done in as many turns; those that share a tile have one turn only.
+    # The fewest blocks that take as many waves. Blocks that share a tile take one wave.
     turns = 1 if choice.splits > 1 else up(units, CLUSTERS[choice.cluster])
     blocks = up(units, turns) * choice.cluster * choice.splits
     sizes = [Value("int32", size) for size in (m, n, k)]
@@ -144,7 +144,7 @@ def codes_map(name: str, array: Described, box: tuple[int, int]) -> TensorMap:
 
 
 def accumulating(columns: int, style: str) -> dict[str, int | str]:
-    """What a kernel is told of its accumulators."""
+    """The macros for a kernel's accumulators."""
     pieces = 2 if style == "half" else 1
     sums = columns // 2 // pieces  # float32 that a product makes in a thread
     return {
@@ -167,7 +167,7 @@ def code_of(choice: Choice, copied: bool) -> Code:
 
 
 def choices(m: int, n: int, k: int) -> list[Choice]:
-    """What can be chosen for a shape."""
+    """The choices for a shape."""
     found = []
     for rows in (64, 128):
         for columns in (32, 64, 96, 112, 128, 144, 160, 192, 256):

@@ -12,7 +12,7 @@ from systems.kernels.matrices import up
 from systems.kernels.recipes import Code, Recipe
 from warplab.plan.model import Argument, Launch, Pointer, TensorMap, Value
 
-SMS = 132  # of an H100 or H200; a block stays on each
+SMS = 132  # of an H100 or H200, each with one persistent block
 BOX = 64  # columns of results that a tensor copy stores at once
 MANY = 512  # rows of an expert from which tiles are wide
 
@@ -26,12 +26,12 @@ def grouped_matmul(
     default all of them). Both are int32 in the GPU's memory, which the host does not read: the same call is right for
     any counts, so that a CUDA graph can replay it. x is slots x k and w experts x n x k in e4m3 (float8_e4m3fn, or its
     codes in uint8). x_scale, float32, has a row for each 128 of k and a column for each slot; w_scale is experts x
-    ceil(n / 128) x ceil(k / 128). The result is slots x n in float16, in `out` if it is given: rows of no expert keep
-    what they hold, which is nothing in a new array. k is a multiple of 16 and n of 8.
+    ceil(n / 128) x ceil(k / 128). The result is slots x n in float16, in `out` if it is given. Rows of no expert keep
+    their values, which are undefined in a new array. k is a multiple of 16 and n of 8.
 
     All are arrays of CuPy or of PyTorch, on one GPU; the work is queued on that library's current stream. Rows of x and
-    w begin at multiples of 16 bytes; the others are in C order. Raises KernelError for what does not fit together, and
-    for GPUs of another compute capability than 9.0.
+    w begin at multiples of 16 bytes; the others are in C order. Raises KernelError for arrays that do not fit together,
+    and for compute capabilities other than 9.0.
     """
     name, library = "grouped_matmul", library_of("x", x)
     together(name, library, w=w, x_scale=x_scale, w_scale=w_scale, first=first, count=count, out=out)
@@ -49,7 +49,7 @@ def recipe(
     most: int, x: Described, w: Described, x_scale: Described, w_scale: Described, first: Described, count: Described,
     out: Described,
 ) -> Recipe | None:  # fmt: skip
-    """What `grouped_matmul` launches; None if the result has no elements."""
+    """The launches of `grouped_matmul`; None if the result has no elements."""
     name = "grouped_matmul"
     check_dimensions(name, "x", x, 2)
     check_dimensions(name, "w", w, 3)
@@ -73,12 +73,12 @@ def recipe(
 
 
 def choose(most: int) -> Choice:
-    """Wide tiles for many rows, and low ones for few, which waste less where a group ends."""
+    """Wide tiles for many rows. Low tiles for few rows compute fewer rows past a group's end."""
     return Choice(128, 256, 1, 1, "half") if most > MANY else Choice(64, 128, 1, 1, "two")
 
 
 def by(choice: Choice, most: int, x: Described, w: Described, x_scale: Described) -> Recipe:
-    """The products by one of the choices; parts of k are none of them."""
+    """The products by a choice that does not split k."""
     (slots, k), (experts, n, _) = x.shape, w.shape
     rows = choice.rows * choice.cluster
     tall = min(experts * up(most, rows), slots // rows + experts)  # rows of tiles, whatever the counts are

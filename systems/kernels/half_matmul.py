@@ -23,20 +23,20 @@ _prepared: dict[tuple[Any, ...], Prepared | None] = {}
 
 
 def matmul(a: Any, b: Any, out: Any = None) -> Any:
-    """a @ b in half precision with sums in float32, on a Hopper GPU: for products of any shape and of any strides.
+    """a @ b in half precision with sums in float32, on a Hopper GPU: for products of any shape and strides.
 
     a is m x k and b k x n, both float16 or both bfloat16, arrays of CuPy or PyTorch on one GPU. The result is m x n, of
     their dtype, rounded once: in `out` if it is given, which must not share memory with a or b, otherwise in a new
-    array of their library, rows as a whole. It is queued on that library's current stream. Nothing is recorded for a
+    array of their library in C order. It is queued on that library's current stream. Nothing is recorded for a
     backward pass.
 
-    Rows or columns that lie as a whole, from multiples of 16 bytes on (transposes, slices), are read where they are.
-    Others (n or k that is no multiple of 8 in row-major arrays) are moved to such lines in shared memory by a slower
-    kernel, or copied to them first: whatever should take less time. The first call of a kind compiles a
-    kernel, which takes one to three seconds once and is kept in the user's cache.
+    Contiguous rows or columns that begin at multiples of 16 bytes (transposes, slices) are read where they are. Others
+    (n or k not a multiple of 8 in row-major arrays) are aligned in shared memory by a slower kernel, or copied first. A
+    model of an H200 decides which should be faster. The first call of a kind compiles a kernel, which takes one to
+    three seconds and stays in the user's cache.
 
-    Raises KernelError for other dtypes, dimensions, devices or sizes that do not fit together, for what is not on a
-    GPU, for GPUs of another compute capability than 9.0, and where a backward pass would need what is not recorded.
+    Raises KernelError for other dtypes, for dimensions, devices or sizes that do not fit together, for arrays that are
+    not on a GPU, for compute capabilities other than 9.0, and where PyTorch would record a gradient.
     """
     library = library_of("a", a)
     if not type(a) is type(b) is type(out):
@@ -58,14 +58,14 @@ def matmul(a: Any, b: Any, out: Any = None) -> Any:
 
 
 def chosen(a: Any, b: Any) -> str:
-    """What `matmul` chooses for two arrays, in a word: the form, and whether factors are copied."""
+    """The name of `matmul`'s choice for two arrays: the form, and whether factors are copied."""
     library = library_of("a", a)
     prepared = _prepare(library.describe(a), library.describe(b), None)
     return "nothing" if prepared is None else prepared.chosen
 
 
 def _prepare(a: Description, b: Description, out: Description | None) -> Prepared | None:
-    """What a call with such arrays launches; None if there is nothing to do."""
+    """The launches of a call with such arrays; None if there is nothing to do."""
     of_a, of_b = described("a", a), described("b", b)
     of_out = None if out is None else described("out", out)
     made = product(of_a, of_b, of_out, chip_of(of_a.device))
@@ -95,7 +95,7 @@ def _matrix(name: str, array: Described) -> Matrix:
 
 @cache
 def chip_of(device: int) -> Chip:
-    """What the model knows of a GPU: its SMs and its memory; the rest is as on an H200."""
+    """The model's parameters for a GPU: its SMs and its bandwidth, and an H200's for the remainder."""
     found = present(device)
     if found is None or found.chip is None:
         return Chip()
@@ -126,11 +126,13 @@ def _check(a: Described, b: Described, out: Described | None) -> None:
             raise KernelError(f"matmul: {name} has {max(each.shape):,} rows or columns: {MOST_INDEX:,} are the most.")
     (m, k), (rows, n) = a.shape, b.shape
     if k != rows:
-        raise KernelError(f"matmul: a has {k} columns and b {rows} rows: they have to be as many.")
+        raise KernelError(f"matmul: a has {k} columns and b {rows} rows: give the same number of both.")
     if out is not None and out.shape != (m, n):
         raise KernelError(f"matmul: out is {out.shape[0]} x {out.shape[1]}, but the product is {m} x {n}.")
     if out is not None and not _apart(out):
-        raise KernelError(f"matmul: elements of out share memory (strides {out.strides}): give one where they do not.")
+        raise KernelError(
+            f"matmul: elements of out share memory (strides {out.strides}): give an array without overlaps."
+        )
 
 
 def _apart(matrix: Described) -> bool:

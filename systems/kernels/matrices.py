@@ -1,11 +1,11 @@
-"""How a matrix lies in memory, and what of it the tensor memory accelerator can read."""
+"""A matrix's layout in memory, and whether the tensor memory accelerator can read it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 LINE = 64  # elements in 128 bytes, which a tensor copy reads at once
-UNIT = 8  # elements of 2 bytes in 16 bytes: what addresses and pitches of tensor maps are multiples of
+UNIT = 8  # elements of 2 bytes in 16 bytes; addresses and pitches of tensor maps are multiples of it
 
 
 @dataclass(frozen=True)
@@ -29,22 +29,22 @@ class Matrix:
 
     @property
     def has_lines(self) -> bool:
-        """Whether rows lie as a whole, each at or behind the one before, so that a pitch says where."""
+        """Whether rows are contiguous, each at or behind the one before, so that a pitch gives their places."""
         return self._steps(self.columns, self.across) and (self.rows == 1 or self.down >= 0)
 
     @property
     def pitch(self) -> int:
-        """Elements from row to row, where rows lie as a whole. A single row has a pitch that maps take."""
+        """Elements from row to row, if rows are contiguous. A single row has a pitch that maps take."""
         return self.down if self.rows > 1 else up(self.columns, UNIT) * UNIT
 
     @property
     def mapped(self) -> bool:
-        """Whether a tensor map takes it, with rows that lie as a whole."""
+        """Whether a tensor map takes it as contiguous rows."""
         return self.has_lines and self.aligned and self.pitch % UNIT == 0 and self.pitch > 0
 
     @property
     def extent(self) -> int:
-        """Elements from the first one to behind the last one, where rows lie as a whole."""
+        """Elements from the first one to behind the last one, if rows are contiguous."""
         return (self.rows - 1) * self.pitch + self.columns
 
     @staticmethod
@@ -53,11 +53,11 @@ class Matrix:
 
 
 def packed(name: str, rows: int, columns: int) -> Matrix:
-    """A matrix of our own: rows as a whole, each at a multiple of 16 bytes, and of 128 where they are as long."""
+    """A matrix in scratch: contiguous rows at multiples of 16 bytes, or of 128 if they are longer than 128."""
     unit = UNIT if columns <= LINE else LINE
     return Matrix(name, rows, columns, up(columns, unit) * unit, 1, True)
 
 
 def up(number: int, unit: int) -> int:
-    """`number` in whole units, rounded up."""
+    """How many units hold `number`."""
     return -(-number // unit)

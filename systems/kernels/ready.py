@@ -1,8 +1,8 @@
 """A recipe on a GPU: kernels loaded, arguments laid out, launched with the addresses of each call.
 
-What a call costs is Python's time, so a call writes addresses into arguments that are already there and launches
-through the driver directly. A tensor map has its address in its first 8 bytes, which is checked when it is made; where
-that is not so, every call encodes it.
+Python's time dominates a call's cost, so a call writes addresses into prepared arguments and launches through the
+driver directly. A tensor map has its address in its first 8 bytes. That is checked when the map is made; if it does
+not hold, every call encodes the map.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _driver() -> Any:
 
 @cache
 def _encode() -> Callable[[TensorMap, int], Any]:
-    from warplab.gpu.tensor_map_driver import encode  # needs the driver's bindings, which not everybody has
+    from warplab.gpu.tensor_map_driver import encode  # needs the driver's bindings, an optional package
 
     return encode
 
@@ -96,7 +96,7 @@ class _Ready:
 
     def __init__(self, launch: Launch, function: int, order: Sequence[str]) -> None:
         self._kept: list[Any] = []
-        self._written: list[tuple[Any, int, int]] = []  # a number in an argument, which address, what is added
+        self._written: list[tuple[Any, int, int]] = []  # a number in an argument, which address, its offset
         self._encoded: list[tuple[Any, int, TensorMap]] = []
         pointers = (ctypes.c_void_p * max(len(launch.arguments), 1))()
         for i, argument in enumerate(launch.arguments):
@@ -157,7 +157,7 @@ class Prepared:
         self._where, self._device_at = ctypes.byref(self._at), _driver().cuCtxGetDevice
 
     def __call__(self, addresses: Sequence[int], stream: int) -> None:
-        """Queue the launches on a stream. Raises KernelError with the driver's name for what went wrong."""
+        """Queue the launches on a stream. Raises KernelError with the driver's name of the error."""
         with self._lock:  # arguments are written, then read by the launch
             if self._device_at(self._where) or self._at.value != self._device:
                 with _current(self._device):

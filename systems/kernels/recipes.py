@@ -1,4 +1,4 @@
-"""A call as data: which kernels it launches, in order, and on what. It is carried out on a GPU or on the emulator."""
+"""A call as data: its kernels, launches in order, and their arguments, for a GPU or the emulator."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Code:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Launches in order. Their arguments name the arrays of the call, and scratch, of so many bytes each.
+    """Launches in order. Their arguments name the arrays of the call, and scratch, given in bytes.
 
-    `Launch.kernel` is a key of `codes`. `chosen` says in a word what was chosen.
+    `Launch.kernel` is a key of `codes`. `chosen` names the choice.
     """
 
     codes: Mapping[str, Code]

@@ -15,8 +15,8 @@ MOST_EXPERTS = 512
 MOST_COUNTS = 40 * 256  # of a block's warps by expert, in static shared memory
 SMS = 132  # of an H100 SXM or H200, each with a place for one block
 CLUSTER = 8  # blocks that may wait for each other without a cooperative launch
-ENOUGH = {1: 16, CLUSTER: 256, 32: 2304, SMS: 2**31}  # blocks, and for how many tokens they are enough
-WORK = 23_000  # scores looked at that are worth a block, however few the tokens are
+ENOUGH = {1: 16, CLUSTER: 256, 32: 2304, SMS: 2**31}  # by number of blocks: the most tokens for which it suffices
+WORK = 23_000  # scores read per block, from which another block pays, however few the tokens are
 
 
 class Shuffled(NamedTuple):
@@ -38,10 +38,10 @@ def shuffle(scores: Any, k: int) -> Shuffled:
     """The k best experts of every token, and the rows sorted by expert, in one launch: for mixtures of experts.
 
     scores is tokens x experts in float32, C order, an array of CuPy or PyTorch on a Hopper GPU; k is 1, 2, 4 or 8, and
-    there are at most 512 experts. Of equal scores the one of the lower expert comes first, and NaN counts as minus
+    there are at most 512 experts. Among equal scores the lower expert comes first, and NaN counts as minus
     infinity. Results are new arrays, queued on the library's current stream; they are the same in every run.
 
-    Raises KernelError for other shapes, dtypes and numbers, and for GPUs of another compute capability than 9.0.
+    Raises KernelError for other shapes, dtypes and numbers, and for compute capabilities other than 9.0.
     """
     library = library_of("scores", scores)
     check_dimensions("shuffle", "scores", scores, 2)
@@ -54,15 +54,13 @@ def shuffle(scores: Any, k: int) -> Shuffled:
     return made
 
 
-def recipe(k: int, scores: Described, **made: Described) -> Recipe | None:
-    """What `shuffle` launches; None without experts."""
+def recipe(k: int, scores: Described, **made: Described) -> Recipe:
+    """The launches of `shuffle`."""
     check_dimensions("shuffle", "scores", scores, 2)
     tokens, experts = scores.shape
     check("shuffle", "scores", scores, (tokens, experts), ("float32",))
     if not k <= experts <= MOST_EXPERTS:
-        raise KernelError(
-            f"shuffle: scores are of {experts} experts: give {k}, as many as are chosen, to {MOST_EXPERTS}."
-        )
+        raise KernelError(f"shuffle: scores are of {experts} experts: give {k}, the number chosen, to {MOST_EXPERTS}.")
     if tokens * k >= 2**31:
         raise KernelError(f"shuffle: {tokens:,} tokens have too many rows: {2**31 // k - 1:,} are the most.")
     blocks, warps = blocks_and_warps(tokens, experts, k)
@@ -79,7 +77,7 @@ def recipe(k: int, scores: Described, **made: Described) -> Recipe | None:
 
 
 def blocks_and_warps(tokens: int, experts: int, k: int) -> tuple[int, int]:
-    """Blocks, and warps of each. A few numbers of blocks will do, so that few kernels are compiled."""
+    """Blocks, and warps of each. Only a few numbers of blocks occur, so few kernels are compiled."""
     # A token's scores are looked at when they come and for each choice; to a warp, 16 are as much work as 128.
     worth = min(tokens * max(experts, 128) * (k + 1) // WORK, SMS)
     blocks = next(number for number in ENOUGH if tokens <= ENOUGH[number])

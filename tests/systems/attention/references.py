@@ -1,4 +1,4 @@
-"""Inputs for attention's kernels, and what float64 says of their results."""
+"""Inputs for attention's kernels, and their results in float64."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def wide(array: np.ndarray) -> np.ndarray:
 def drawn(
     seed: int, heads: int, key_heads: int, width: int, lengths: list[int], bfloat16: bool = False
 ) -> dict[str, np.ndarray]:
-    """Arguments of `decode`: pages in a drawn order, NaN in what no sequence has and behind all ends."""
+    """Arguments of `decode`: pages in a drawn order, NaN in unused pages and behind each sequence's end."""
     draw = np.random.default_rng(seed)
     pages = [-(-length // PAGE) for length in lengths]
     order = draw.permutation(sum(pages) + 3).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Recipes on the emulator: arrays are NumPy's views of memory with neighbours, which have to stay as they are."""
+"""Recipes on the emulator. Arrays are NumPy views into larger memory, whose other bytes have to stay unchanged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def memory_of(array: np.ndarray) -> np.ndarray:
 
 
 def offset_of(array: np.ndarray) -> int:
-    """Bytes from the memory's begin to the array's first element."""
+    """Bytes from the memory's start to the array's first element."""
     return array.__array_interface__["data"][0] - memory_of(array).__array_interface__["data"][0]
 
 
@@ -36,7 +36,7 @@ def described(array: np.ndarray, dtype: str = "") -> Described:
 
 
 def run(recipe: Recipe, arrays: Mapping[str, np.ndarray], written: tuple[str, ...]) -> None:
-    """Carry out a recipe on arrays, by name, without findings; what it writes is in those of `written` afterwards."""
+    """Carry out a recipe on arrays by name, and write its results into those of `written`. Findings fail the test."""
     buffers, inputs, offsets = {}, {}, {}
     for name, array in arrays.items():
         whole = memory_of(array).reshape(-1).view(np.uint8)

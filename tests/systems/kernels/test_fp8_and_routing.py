@@ -14,8 +14,6 @@ from systems.kernels.errors import KernelError
 from systems.kernels.recipes import Recipe
 from tests.systems.kernels import emulated
 
-CODES = np.arange(256, dtype=np.uint8)
-
 
 def value_of(codes: np.ndarray) -> np.ndarray:
     """e4m3 in float64, by its definition (OCP 8-bit floating point): bias 7, no infinities, NaN is all ones."""
@@ -105,7 +103,6 @@ def test_the_shuffle_is_a_stable_sort(tokens: int, experts: int, k: int) -> None
     shapes = {"chosen": (tokens, k), "count": experts, "first": experts, "order": tokens * k, "position": (tokens, k)}
     arrays = {"scores": scores} | {name: np.full(shape, -1, np.int32) for name, shape in shapes.items()}
     made = routing.recipe(k, **described(arrays))
-    assert made is not None
     emulated.run(made, arrays, tuple(shapes))
     ranked = np.where(np.isnan(scores), -np.inf, scores)
     chosen = np.argsort(-ranked, axis=1, kind="stable")[:, :k]
@@ -127,7 +124,7 @@ def test_the_shuffle_is_a_stable_sort(tokens: int, experts: int, k: int) -> None
     ],
 )
 def test_kernels_are_those_of_the_labs(file: str, solution: str) -> None:
-    """A solution has to stand alone, so that there are two copies: nobody changes one of them only."""
+    """A solution has to stand alone, so there are two copies, which have to stay equal."""
     text = (CHECKOUT / "solutions" / solution).read_text()
     text = re.sub(r"^// (STARTER:|BEGIN SOLUTION|END SOLUTION).*\n", "", text, flags=re.MULTILINE)
     assert (CHECKOUT / "systems" / "kernels" / file).read_text() in text
@@ -147,8 +144,8 @@ def changed(arrays: dict[str, Described], name: str, **values: object) -> dict[s
 def test_errors_of_fp8_say_what_and_where() -> None:
     arrays = described(arrays_of(16, 24, 160))
     refused("x is float16: give float8_e4m3fn or uint8", fp8.recipe, **changed(arrays, "x", dtype="float16"))
-    refused("its rows have to be whole", fp8.recipe, **changed(arrays, "x", strides=(161, 1)))
-    refused("its rows have to be whole", fp8.recipe, **changed(arrays, "w", aligned=False))
+    refused("its rows have to be contiguous", fp8.recipe, **changed(arrays, "x", strides=(161, 1)))
+    refused("its rows have to be contiguous", fp8.recipe, **changed(arrays, "w", aligned=False))
     refused("x_scale has the shape .*, but it should be", fp8.recipe, **changed(arrays, "x_scale", shape=(16, 2)))
     refused("give it in C order", fp8.recipe, **changed(arrays, "w_scale", strides=(4, 2)))
     refused("out is float32", fp8.recipe, **changed(arrays, "out", dtype="float32"))

@@ -1,4 +1,4 @@
-"""Half-precision products on the emulator: every layout, odd sizes, offsets, NaN and infinities, what lies around c."""
+"""Half-precision products on the emulator: every layout, odd sizes, offsets, NaN and infinities, memory around c."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from systems.kernels.model import Chip, choose, seconds
 from systems.search.half_product import CHOICES, named
 from tests.systems.kernels import emulated
 
-FEW = Chip(sms=2, clusters=(2, 1, 1, 1, 1, 1, 1, 1))  # so few that blocks which stay make several tiles
+FEW = Chip(sms=2, clusters=(2, 1, 1, 1, 1, 1, 1, 1))  # so few that a persistent block computes several tiles
 Chooser = Callable[[Problem, Chip], Choice]
 LAYOUTS = list(itertools.product((False, True), repeat=2))  # whether a and b are transposes in memory
 
@@ -38,7 +38,7 @@ def forced(form: str, copies: bool = False, parts: int = 1) -> Chooser:
 
 
 def check(a: np.ndarray, b: np.ndarray, c: np.ndarray, chip: Chip = FEW, chooser: Chooser = choose) -> list[str]:
-    """Compare c with the product in float64, rounded, and the memory around it with what was there."""
+    """Compare c with the product in float64, rounded, and the memory around it with its content before."""
     described = emulated.described
     recipe = product(described(a), described(b), described(c), chip, chooser)
     assert recipe is not None

@@ -72,7 +72,7 @@ def test_into_an_out_of_any_strides_on_another_stream() -> None:
         torch.cuda.synchronize()
         with torch.cuda.stream(stream):
             torch.cuda._sleep(10_000_000)
-            a.copy_(torch.randn_like(a))  # seen only by what waits for this stream
+            a.copy_(torch.randn_like(a))  # seen only by work that waits for this stream
             assert matmul(a, b, out) is out
         stream.synchronize()
         check(a, b, out)
