@@ -80,7 +80,7 @@ class Size:
         self.right = torch.softmax(scores, dim=1) @ v
 
     def ours(self, attention: Callable[..., None]) -> Work:
-        """What queues one call of a solution."""
+        """A function that queues one call of a solution."""
         import cupy
 
         arrays = [cupy.from_dlpack(array.flatten(0, 1)) for array in (self.q, self.k, self.v, self.out)]
@@ -91,7 +91,7 @@ class Size:
         return self.out
 
     def torch(self, backend: str) -> Work:
-        """What queues one call of scaled_dot_product_attention with one of its backends."""
+        """A function that queues one call of scaled_dot_product_attention with one of its backends."""
         return lambda: self.attention(self.q, self.k, self.v, self.causal, backend)
 
     @staticmethod
@@ -199,7 +199,7 @@ class Gradients:
         self._right = torch.autograd.grad(torch.softmax(scores, dim=1) @ exact[2], exact, self._dout[0, 0].double())
 
     def torch(self) -> Work:
-        """What queues PyTorch's gradients of its FlashAttention."""
+        """A function that queues PyTorch's gradients of its FlashAttention."""
         import torch
 
         size = self._size
@@ -211,7 +211,7 @@ class Gradients:
         return lambda: torch.autograd.grad(out, inputs, self._dout, retain_graph=True)
 
     def ours(self) -> Work:
-        """What queues both kernels."""
+        """A function that queues both kernels."""
         import cupy
         import torch
 

@@ -43,6 +43,7 @@ from systems.kernels.model import Chip, choose, ranked
 from systems.kernels.ready import Prepared
 from systems.kernels.recipes import Recipe
 from systems.search.half_product import named
+from warplab.errors import WarplabError
 
 FILE = results.DIRECTORY / "products.json"
 SEED, DRAWN, MOST = 56, 200, 16384
@@ -210,7 +211,7 @@ def measured(case: Case, recipes: Sequence[Recipe], stream: Any) -> dict[str, An
         torch.cuda.synchronize()
         try:
             check(recipe.chosen, c, expected, case.k, "float16")
-        except Exception as error:
+        except WarplabError as error:
             wrong.append(f"{case.name}: {error}")
             continue
         candidates[recipe.chosen] = ours

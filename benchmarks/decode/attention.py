@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.attention import keep, seconds
+from benchmarks.attention import TURNS, Work, keep, seconds
 from benchmarks.compaction import COPY_SOURCE
 from systems.attention.decoding import PAGE, Decoding
 from warplab.gpu.statistics import median_interval
@@ -29,9 +29,8 @@ SIZES = (  # sequences, keys each
     *((128, 4096), (128, 8192), (128, 16384), (128, 32768)),
 )
 GROUPS = (4, 8)
-MOST_BYTES = 40 << 30  # of keys and values, which PyTorch gets once more: larger sizes are left out
-SECONDS = 60.0  # of all: sizes that are left then are left out
-Work = Callable[[], Any]
+MOST_BYTES = 40 << 30  # of keys and values, which PyTorch gets a copy of; larger sizes are left out
+SECONDS = 60.0  # of all; later sizes are left out
 
 
 class Size:
@@ -64,7 +63,7 @@ class Size:
         return array[self.order[row]].transpose(0, 1).reshape(KEY_HEADS, self.keys, WIDTH)
 
     def ours(self) -> Work:
-        """What queues one call of the kernel."""
+        """A function that queues one call of the kernel."""
         import cupy
         import torch
 
@@ -83,7 +82,7 @@ class Size:
         return work
 
     def torch(self) -> Work:
-        """What queues one call of scaled_dot_product_attention, for keys and values that lie side by side."""
+        """A function that queues one call of scaled_dot_product_attention, for contiguous keys and values."""
         import torch
         from torch.nn.functional import scaled_dot_product_attention
 
@@ -95,7 +94,7 @@ class Size:
         return lambda: scaled_dot_product_attention(q, k, v, enable_gqa=True)[:, :, 0]
 
     def copy(self) -> Work:
-        """What queues a kernel that reads and writes as many bytes together: in a graph the driver's copy is slower."""
+        """A function that queues a kernel which moves as many bytes: in a graph the driver's copy is slower."""
         import cupy
 
         kernel, count = cupy.RawKernel(COPY_SOURCE, "copy"), self.bytes // 32
@@ -132,8 +131,8 @@ def records(size: Size, taken: Mapping[str, list[float]], errors: Mapping[str, f
                 "shape": (size.sequences, KEY_HEADS * size.group, KEY_HEADS, size.keys, WIDTH),
                 "dtype": str(size.q.dtype).removeprefix("torch."),
                 "interval": (size.bytes / interval.high, size.bytes / interval.low),
-                "conditions": "median of 7 turns of CUDA graphs; sequences, heads of queries and of keys, keys, width; "
-                "pages of 64 keys in a drawn order, for PyTorch side by side",
+                "conditions": f"median of {TURNS} turns of CUDA graphs; sequences, heads of queries and of keys, keys, "
+                "width; pages of 64 keys in a drawn order, for PyTorch side by side",
                 "extra": extra,
             }
         )
