@@ -9,7 +9,6 @@ from __future__ import annotations
 from warplab.emulator.core.state.layout import (
     ATOMIC_ADD,
     KIND_UNSIGNED,
-    OP_ATOMIC,
     OP_NOP,
     OP_STORE,
     SPACE_GLOBAL,
@@ -17,6 +16,7 @@ from warplab.emulator.core.state.layout import (
 )
 from warplab.emulator.core.state.races_layout import SCOPE_GPU
 from warplab.emulator.lowering.lowering import Lowering
+from warplab.emulator.lowering.memory import atomic_record
 from warplab.emulator.program import make_record
 from warplab.isa.syntax import Symbol, Variable
 
@@ -44,8 +44,8 @@ def allocate(lowering: Lowering, name: str, arguments: list[int], results: list[
     lowering.vector("and.i64", rounded, rounded, lowering.constant(64, -_ALIGNMENT))
     lowering.vector("selp.i64", rounded, rounded, lowering.constant(64, 0), extra=(fits,))
     used = lowering.bank.row(64, ("symbol", _USED.name, 0))
-    extra = (SPACE_GLOBAL, 8, ATOMIC_ADD, KIND_UNSIGNED, 1, 8, 0, SCOPE_GPU)  # as `memory.atomic` has them
-    lowering.emit(make_record(OP_ATOMIC, old, used, rounded, extra=extra))
+    form = SPACE_GLOBAL, 8, ATOMIC_ADD, KIND_UNSIGNED
+    lowering.emit(atomic_record(form, SCOPE_GPU, old, used, rounded, requested=8))
     lowering.vector("add.i64", end, old, rounded)
     lowering.vector("add.i64", pointer, old, lowering.bank.row(64, ("symbol", _HEAP.name, 0)))
     lowering.vector("selp.i64", pointer, pointer, lowering.constant(64, 0), extra=(fits,))

@@ -45,7 +45,7 @@ from warplab.emulator.lowering.lowering import Lowering, Unsupported, bits_of
 from warplab.emulator.lowering.passes.exposed import CHECKED, EXPOSED
 from warplab.emulator.lowering.passes.speculation import FOR_SANITIZERS, PAST_SANITIZERS
 from warplab.emulator.lowering.strength import orders, strength_of
-from warplab.emulator.program import make_record
+from warplab.emulator.program import Record, make_record
 from warplab.isa.syntax import Address, Group, Immediate, Instruction, Operand, Register, Sink, Symbol
 
 SPACES = {
@@ -242,6 +242,22 @@ def _adds_one(operation: int, operand: Operand) -> bool:
     )
 
 
+def atomic_record(
+    form: tuple[int, int, int, int],
+    strength: int,
+    place: int,
+    row: int,
+    *values: int,
+    offset: int = 0,
+    returns: bool = True,
+    requested: int = 0,
+    adds_one: bool = False,
+) -> Record:
+    """An atomic of a `form`: its space, bytes, operation and kind. `requested`: bytes of the request that it begins."""
+    extra = (*form, int(returns), requested, int(adds_one), strength)
+    return make_record(OP_ATOMIC, place, row, *values, imm=offset, extra=extra)
+
+
 def atomic(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     space, operation, kind, count = SPACE_GENERIC, -1, parts[-1], 1
     for part in parts[1:-1]:
@@ -285,8 +301,12 @@ def atomic(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
             place = lowering.target(target, kind) if count == 1 else lowering.temporary(bits_of(kind))
         places.append(place)
         values = [lowering.source(s[i], kind) for s in sources]
-        extra = (space, size, operation, code, int(wanted), 0 if i else count * size, int(one), strength_of(parts))
-        lowering.emit(make_record(OP_ATOMIC, place, row, *values, imm=offset + i * size, extra=extra))
+        form, requested = (space, size, operation, code), 0 if i else count * size
+        record = atomic_record(
+            form, strength_of(parts), place, row, *values,
+            offset=offset + i * size, returns=wanted, requested=requested, adds_one=one,
+        )  # fmt: skip
+        lowering.emit(record)
     if wanted and count > 1:
         for target, place in zip(targets, places, strict=True):
             if not isinstance(target, Sink):
