@@ -20,6 +20,7 @@ CHAINS = (1, 2, 4, 8)
 HELD = (20, 54, 84, 118, 180, 240)
 AHEAD = (1, 2, 4, 8)
 STRAIGHT = (256, 1024, 4096)  # instructions
+SKIPS = (1, 4, 16)  # stretches of code
 MMA = ("MmaF16", "MmaBF16", "MmaTF32", "MmaS8")
 TEMPLATES = {
     "sm": [f"chains<{op}, {n}>" for op in OPERATIONS for n in CHAINS] + [f"hold<{n}>" for n in HELD],
@@ -28,7 +29,7 @@ TEMPLATES = {
         "chase<ThroughL2>",
         *(f"read_slices<{way}, {n}>" for way in ("ReadL1", "ReadL2") for n in AHEAD),
     ],
-    "cold": [f"straight<{n}>" for n in STRAIGHT],
+    "cold": [f"straight<{n}>" for n in STRAIGHT] + [f"skips<{n}>" for n in SKIPS],
     "tensor": [f"mma_sync<{op}>" for op in MMA],
 }
 

@@ -16,6 +16,28 @@ __global__ void straight(float* out) {
     out[0] = x;
 }
 
+// Straight code again, of which N stretches of 1 KiB are jumped over, one after the other.
+template <int N>
+__global__ void skips(float* out) {
+    float x = out[0];
+    #pragma unroll
+    for (int i = 0; i < N; ++i)
+        if (x > float(i + 2)) {
+            #pragma unroll
+            for (int k = 0; k < 64; ++k) asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"(x));
+        }
+    out[0] = x;
+}
+
+// Arguments in so many lines of 64 bytes of the constant bank.
+#define EIGHT(p) u64 p##0, u64 p##1, u64 p##2, u64 p##3, u64 p##4, u64 p##5, u64 p##6, u64 p##7
+#define ARGUMENTS(lines, sum) extern "C" __global__ void arguments_##lines(u64* out, EIGHT(a), EIGHT(b), EIGHT(c), \
+    EIGHT(d), EIGHT(e), EIGHT(f), EIGHT(g), EIGHT(h)) { *out = sum; }
+ARGUMENTS(1, a0)
+ARGUMENTS(2, a0 + b0)
+ARGUMENTS(4, a0 + b0 + c0 + d0)
+ARGUMENTS(8, a0 + b0 + c0 + d0 + e0 + f0 + g0 + h0)
+
 extern "C" __global__ void fill(uint4* out) { out[INDEX] = make_uint4(1, 2, 3, 4); }
 extern "C" __global__ void copy(const uint4* in, uint4* out) { out[INDEX] = in[INDEX]; }
 extern "C" __global__ void copy_words(const u32* in, u32* out) { out[INDEX] = in[INDEX]; }
@@ -102,4 +124,40 @@ extern "C" __global__ void products(int count, u64* ticks, u64* sink) {
     u64 end = clock64();
     if (threadIdx.x == 0) { ticks[0] = begin; ticks[1] = end; }
     if (d[0] == 123.0f) *sink = 1;
+}
+
+// A chain of atomics of one thread, each of which asks where the next one is.
+extern "C" __global__ void chained_atomics(u32* words, int count, u64* ticks, u64* sink) {
+    u32 at = 0;
+    u64 begin = clock64();
+    #pragma unroll 1
+    for (int i = 0; i < count; ++i) at = atomicAdd(words + at, 0u);
+    u64 end = clock64();
+    ticks[0] = begin;
+    ticks[1] = end;
+    if (at == 0x9e3779b9u) *sink = at;
+}
+
+// Bulk copies of one thread from L2 to shared memory, each of which waits for the one before.
+extern "C" __global__ void bulk_copies(const u32* in, u32 bytes, int count, u64* ticks, u64* sink) {
+    __shared__ alignas(128) u32 held[8192];
+    __shared__ alignas(8) u64 arrived;
+    u32 barrier = u32(__cvta_generic_to_shared(&arrived)), target = u32(__cvta_generic_to_shared(held));
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(barrier) : "memory");
+    asm volatile("fence.proxy.async;" ::: "memory");
+    u64 begin = 0;
+    #pragma unroll 1
+    for (int i = -1; i < count; ++i) {  // the first brings the bytes to L2
+        if (i == 0) begin = clock64();
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory");
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                     :: "r"(target), "l"(in), "r"(bytes), "r"(barrier) : "memory");
+        u32 done = 0, parity = (i + 1) & 1;
+        while (!done)
+            asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                         : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
+    }
+    ticks[0] = begin;
+    ticks[1] = clock64();
+    if (held[0] == 0x9e3779b9u) *sink = held[0];
 }

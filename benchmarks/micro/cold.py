@@ -53,6 +53,10 @@ def records() -> Iterator[Record]:
     steps = 4096
     chain = card.cycles("cold", "products", 1, 32, (np.int32(steps),))[0] / steps
     yield Record("mma.m16n8k16", "latency", chain, "cycles", dtype="float16", conditions="one warp, one chain")
+    words = cupy.zeros(1 << 10, dtype=cupy.uint32)
+    chain = card.cycles("cold", "chained_atomics", 1, 1, (words, np.int32(steps)))[0] / steps
+    yield Record("global atomics", "latency", chain, "cycles", conditions="one thread, each where the last one says")
+    yield from bulk_copies()
 
 
 Key = tuple[str, str, tuple[int, ...]]
@@ -69,6 +73,15 @@ def starts() -> Iterator[tuple[Key, Callable[[], None]]]:
     for count in card.STRAIGHT:
         yield ("cold code", "one warp", (16 * count,)), _launch(f"straight<{count}>", 1, 32, out)
         yield ("cold code", "a block per SM", (16 * count,)), _launch(f"straight<{count}>", 132, 32, out)
+    for blocks in (1, 132):
+        for count in card.SKIPS:
+            yield ("cold skips", f"{blocks} blocks", (count,)), _launch(f"skips<{count}>", blocks, 32, out)
+        for lines in (1, 2, 4, 8):
+            zeros = [np.uint64(0)] * 64
+            yield (
+                ("cold arguments", f"{blocks} blocks", (lines,)),
+                _launch(f"arguments_{lines}", blocks, 32, out, *zeros),
+            )
 
 
 def streams() -> Iterator[tuple[Key, Callable[[], None]]]:
@@ -133,3 +146,13 @@ def scattered() -> Iterator[Record]:
                 "l1 request", "time", took, "cycles", variant=f"{readers} warps", shape=(apart,),
                 conditions="ld.global.ca.u32 of one SM; shape is the lines that the lanes are in",
             )  # fmt: skip
+
+
+def bulk_copies() -> Iterator[Record]:
+    """Cycles from asking for a bulk copy from L2 until its barrier says that it is there, by its bytes."""
+    values, steps = cupy.zeros(1 << 13, dtype=cupy.uint32), 256
+    for size in (128, 512, 2048, 8192, 32768):
+        took = card.cycles("cold", "bulk_copies", 1, 1, (values, np.uint32(size), np.int32(steps)))[0] / steps
+        yield Record(
+            "bulk copy", "latency", took, "cycles", shape=(size,), conditions="cp.async.bulk of one thread, in L2"
+        )
