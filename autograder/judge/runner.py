@@ -167,8 +167,9 @@ class Runner:
     def efficiency(self, plan: bytes, case: str) -> Measurement | Unmeasured:
         """Time the plan on the GPU. Raises JudgeError if the stopwatch itself fails."""
         try:
+            payload = self._payload(plan, case) | {"others_wait": self._turns is not None}
             with self._turn(measuring=True):
-                answer = self._call(_EFFICIENCY_TARGET, EFFICIENCY_SECONDS, **self._payload(plan, case))
+                answer = self._call(_EFFICIENCY_TARGET, EFFICIENCY_SECONDS, **payload)
             return measurement.from_wire(answer)
         except msgspec.ValidationError as error:
             return Unmeasured("nonsense", _nonsense_words(error))

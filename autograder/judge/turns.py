@@ -1,6 +1,7 @@
 """Who may use GPUs that several gradings share: any number of those who only compute, or one who measures.
 
-The locks are files' (flock(2)), so a process that dies gives its turn back.
+All who wait to measure come before those who wait to compute, who then compute together. The locks are files'
+(flock(2)), so a process that dies gives its turn back.
 """
 
 from __future__ import annotations
@@ -49,10 +50,12 @@ class Turns:
 
         with ExitStack() as stack:
             for outside, inside in self._places:
-                # Whoever waits for the room stands in the door: nobody who came later gets in before
+                # Who measures keeps the door from others until it is done, so that those who compute gather before it
+                # and then use the GPU side by side. They are not passed over for ever: who measures has computed before
                 room = stack.enter_context(open(inside, "ab"))
-                with open(outside, "ab") as door:
-                    fcntl.flock(door, fcntl.LOCK_EX)
+                with ExitStack() as passing:
+                    door = (stack if alone else passing).enter_context(open(outside, "ab"))
+                    fcntl.flock(door, fcntl.LOCK_SH if alone else fcntl.LOCK_EX)
                     fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
             start = time.monotonic()
             try:

@@ -20,7 +20,8 @@ from cuda.core import Stream
 from autograder.records.measurement import Library, Measurement, Unmeasured
 from autograder.records.status import Status
 from autograder.spec import inputs as families
-from autograder.spec.lab import load_lab
+from autograder.spec.lab import Lab, load_lab
+from autograder.spec.score import efficiency_points
 from autograder.spec.seeds import uniform
 from autograder.spec.task import Array, Case, Ceiling, Family, Task, Values
 from autograder.worker.compare import worst_ratio
@@ -143,12 +144,18 @@ def _without_kernels(task: Task, case: Case) -> Plan:
 
 
 def efficiency(
-    plan: bytes, task: str, case: str, seed: int, dimensions: Mapping[str, int] | None = None
+    plan: bytes,
+    task: str,
+    case: str,
+    seed: int,
+    dimensions: Mapping[str, int] | None = None,
+    others_wait: bool = False,
 ) -> dict[str, Any]:
     """Time the plan in the bytes of its file on `case` of the lab in the folder `task`, with scalars drawn from `seed`.
 
     `dimensions` are other sizes than what the seed draws, as lessons and benchmarks want. The plan is loaded
-    PLACEMENTS times, into buffers that lie elsewhere; times and ratios are means of the places' medians.
+    PLACEMENTS times, into buffers that lie elsewhere; times and ratios are means of the places' medians. With
+    `others_wait` for the GPU the timing of a lab's only timed case ends as soon as its points are certain.
     Gives Measurement.to_wire(), or Unmeasured.to_wire() if a timed launch computed something wrong.
     """
     device, lab = _device(), load_lab(Path(task)).drawn(seed)
@@ -159,7 +166,8 @@ def efficiency(
         try:
             for _ in range(_placements(judged)):
                 placed.append(LoadedPlan(judged, architecture_of(device), stream))
-            return _against_the_roofline(device, lab.task, timed, placed, stream, seed).to_wire()
+            hurried = lab if others_wait and len(lab.task.timed_cases) == 1 else None
+            return _against_the_roofline(device, lab.task, timed, placed, stream, seed, hurried).to_wire()
         finally:
             for loaded in placed:
                 loaded.erase()
@@ -173,8 +181,15 @@ def _placements(plan: Plan) -> int:
 
 
 def _against_the_roofline(
-    device: Device, task: Task, case: Case, placed: Sequence[LoadedPlan], stream: Stream, seed: int
+    device: Device,
+    task: Task,
+    case: Case,
+    placed: Sequence[LoadedPlan],
+    stream: Stream,
+    seed: int,
+    hurried: Lab | None = None,
 ) -> Measurement | Unmeasured:
+    """The submission's efficiency; for a `hurried` lab only as precise as its points ask."""
     work = {Ceiling.COPY: task.bytes_moved(case.dimensions), task.compute_ceiling: task.flops(case.dimensions)}
     ceilings = {name.value: calibrate.CANDIDATES[name.value](stream) for name in work if name is not Ceiling.COPY}
     copies = calibrate.copies(stream, len(placed))
@@ -188,6 +203,19 @@ def _against_the_roofline(
     if rival is not None:
         candidates["library"] = rival
     sharing = candidates["sharing"] = SharingProbe(stream)
+    expected_bound = _bounding(work)
+
+    def points_certain(seen: TurnTimes) -> bool:
+        assert hurried is not None
+        name = expected_bound.value
+        shares = seen.ratio(name, "submission")
+        scale = work[expected_bound] / launched[name]
+        least, most = (
+            efficiency_points(scale * share, hurried.efficiency, hurried.points.efficiency)
+            for share in (shares.low, shares.high)
+        )
+        return least == most
+
     with Throttle(device) as throttle:
         try:
             result = time_in_turns(
@@ -195,8 +223,9 @@ def _against_the_roofline(
                 stream,
                 budget_seconds=BUDGET_SECONDS,
                 precision=PRECISION,
-                compare=("submission", _bounding(work).value),
+                compare=("submission", expected_bound.value),
                 placements=len(placed),
+                enough=points_certain if hurried is not None else None,
             )
         except WrongOutput as wrong:
             return Unmeasured("wrong", str(wrong))

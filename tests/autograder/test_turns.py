@@ -83,6 +83,27 @@ def test_who_comes_after_one_that_waits_to_measure_waits_too(tmp_path: Path) -> 
     assert order == ["measures", "computes"]
 
 
+def test_who_computes_gathers_while_others_measure(tmp_path: Path) -> None:
+    """One measures; then come, in turn, two who compute and two who measure. The latter go first, and the former are
+    there side by side."""
+    order, together = list[str](), threading.Barrier(2)
+    turns = Turns(tmp_path)
+
+    def use(how: str, comes: threading.Event) -> None:
+        comes.set()
+        with getattr(turns, how)():
+            if how == "computing":
+                together.wait(60)
+            order.append(how)
+
+    with ThreadPoolExecutor(4) as pool, turns.measuring():
+        for how in ("computing", "measuring", "computing", "measuring"):
+            pool.submit(use, how, comes := threading.Event())
+            comes.wait(60)
+        time.sleep(0.2)
+    assert order == ["measuring", "measuring", "computing", "computing"]
+
+
 @pytest.mark.processes
 def test_a_process_that_dies_gives_its_turn_back(tmp_path: Path) -> None:
     with holder(tmp_path, "measuring") as other:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -81,11 +82,19 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def timed(clock: Clock, seconds: float, *, spread: float, placements: int, checking: float = 0.0) -> TurnTimes:
+def timed(
+    clock: Clock,
+    seconds: float,
+    *,
+    spread: float,
+    placements: int,
+    checking: float = 0.0,
+    enough: Callable[[TurnTimes], bool] | None = None,
+) -> TurnTimes:
     candidates = {"submission": Candidate(clock, seconds, spread, checking), "copy": Candidate(clock, 1e-4)}
     return time_in_turns(
         candidates, Stream(clock), budget_seconds=1.0, precision=0.004, compare=("submission", "copy"),
-        placements=placements,
+        placements=placements, enough=enough,
     )  # type: ignore[arg-type]  # fmt: skip
 
 
@@ -96,6 +105,12 @@ def test_what_is_steady_is_timed_until_enough_was_seen(clock: Clock) -> None:
 
 def test_what_is_noisy_has_its_budget(clock: Clock) -> None:
     assert timed(clock, 0.01, spread=0.2, placements=4).turns == pytest.approx(1 / 0.0101, abs=3)
+
+
+def test_what_is_noisy_stops_where_less_is_enough(clock: Clock) -> None:
+    found = timed(clock, 0.01, spread=0.2, placements=4, enough=lambda seen: seen.time("submission").high < 13)
+    assert found.turns == pytest.approx(stopwatch.LEAST_SECONDS / 0.0101, abs=3)
+    assert timed(clock, 0.01, spread=0.2, placements=4, enough=lambda seen: False).turns > 90
 
 
 def test_what_takes_long_to_check_has_its_turns_in_every_place(clock: Clock) -> None:

@@ -141,15 +141,16 @@ def time_in_turns(
     compare: tuple[str, str] | None = None,
     placements: int = 1,
     warm: bool = False,
+    enough: Callable[[TurnTimes], bool] | None = None,
 ) -> TurnTimes:
     """Time `candidates` in turns until the answer is known well enough.
 
     Stops when at least MINIMUM_TURNS turns were timed in at least LEAST_SECONDS and the 95% interval of every
-    candidate's median (or, if `compare` names two, of their ratio) is narrower than `precision`, or when
-    `budget_seconds` are spent. The budget does not cut below MINIMUM_TURNS, nor below PLACED_TURNS in each of the
-    `placements` that the candidates rotate through; for work that is slow it does, down to two turns in each place.
-    With `warm` a candidate is launched untimed right before it is timed, so that the L2 has what fits of its data,
-    instead of the sweep. Whatever a candidate's methods raise passes through.
+    candidate's median (or, if `compare` names two, of their ratio) is narrower than `precision`, or `enough` says that
+    what was timed suffices, or when `budget_seconds` are spent. The budget does not cut below MINIMUM_TURNS, nor below
+    PLACED_TURNS in each of the `placements` that the candidates rotate through; for work that is slow it does, down to
+    two turns in each place. With `warm` a candidate is launched untimed right before it is timed, so that the L2 has
+    what fits of its data, instead of the sweep. Whatever a candidate's methods raise passes through.
     """
     cold = ColdCache(stream)
     dither = random.Random()
@@ -203,8 +204,10 @@ def time_in_turns(
         slowest = max(sum(times) for times in result.samples.values()) / 1e3
         if result.turns < minimum and (elapsed < budget_seconds or slowest < SLOW_SHARE * budget_seconds):
             continue
+        if elapsed > budget_seconds:
+            break
         widths = [result.width(*compare)] if compare else [result.time(name).width for name in candidates]
-        if elapsed > budget_seconds or (elapsed > LEAST_SECONDS and max(widths) < precision):
+        if elapsed > LEAST_SECONDS and (max(widths) < precision or (enough is not None and enough(result))):
             break
     return result
 
