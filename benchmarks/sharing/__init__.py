@@ -1,0 +1,1 @@
+"""What another tenant of a GPU costs a kernel, and what is left behind for it: time slices, streams and MPS."""
