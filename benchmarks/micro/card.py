@@ -29,7 +29,7 @@ TEMPLATES = {
         "chase<ThroughL2>",
         *(f"read_slices<{way}, {n}>" for way in ("ReadL1", "ReadL2") for n in AHEAD),
     ],
-    "cold": [f"straight<{n}>" for n in STRAIGHT] + [f"skips<{n}>" for n in SKIPS],
+    "cold": [f"{kind}<{n}>" for kind in ("straight", "wide") for n in STRAIGHT] + [f"skips<{n}>" for n in SKIPS],
     "tensor": [f"mma_sync<{op}>" for op in MMA],
 }
 

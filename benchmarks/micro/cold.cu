@@ -16,6 +16,18 @@ __global__ void straight(float* out) {
     out[0] = x;
 }
 
+// Straight code whose multiply-adds do not wait for each other: as fast as it is fetched.
+template <int N>
+__global__ void wide(float* out) {
+    float x[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) x[i] = out[i];
+    #pragma unroll
+    for (int i = 0; i < N; ++i) asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"(x[i % 8]));
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) out[i] = x[i];
+}
+
 // Straight code again, of which N stretches of 1 KiB are jumped over, one after the other.
 template <int N>
 __global__ void skips(float* out) {

@@ -74,6 +74,11 @@ def starts() -> Iterator[tuple[Key, Callable[[], None]]]:
         yield ("cold code", "one warp", (16 * count,)), _launch(f"straight<{count}>", 1, 32, out)
         yield ("cold code", "a block per SM", (16 * count,)), _launch(f"straight<{count}>", 132, 32, out)
     for blocks in (1, 132):
+        for count in card.STRAIGHT:
+            yield (
+                ("cold code", f"independent, {blocks} blocks", (16 * count,)),
+                _launch(f"wide<{count}>", blocks, 32, out),
+            )
         for count in card.SKIPS:
             yield ("cold skips", f"{blocks} blocks", (count,)), _launch(f"skips<{count}>", blocks, 32, out)
         for lines in (1, 2, 4, 8):
