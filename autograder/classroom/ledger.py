@@ -234,19 +234,23 @@ class Ledger:
             self.keep_setting(_HIDDEN, "yes" if hidden else "", "names hidden" if hidden else "names shown")
 
     def by_roster(self, handed_in: Sequence[HandedIn]) -> list[HandedIn]:
-        """The hand-ins under the roster's IDs and names, where it knows their students by another name."""
+        """The hand-ins under the roster's IDs and names, where it knows their students by another name. Those of two
+        names that are one student's are refused, unless they are the same."""
         names, called = self.names(), {person.id: person.name for person in self.people()}
 
         def known(one: Identity) -> Identity:
             found = names.get(one.id.casefold(), one.id)
             return Identity(found, called.get(found) or one.name)
 
-        resolved = []
+        resolved: dict[tuple[str, str], list[HandedIn]] = defaultdict(list)
+        came_as: dict[tuple[str, str], list[str]] = defaultdict(list)
         for one in handed_in:
             who = known(Identity(one.student, one.called))
             members = tuple(known(member) for member in one.members)
-            resolved.append(replace(one, student=who.id, called=who.name, members=members))
-        return resolved
+            found = replace(one, student=who.id, called=who.name, members=members)
+            resolved[who.id, one.lab].append(found)
+            came_as[who.id, one.lab].append(one.student)
+        return [_only_one(several, came_as[key]) for key, several in resolved.items()]
 
     def _take(self, one: HandedIn) -> bool:
         """Note one hand-in; whether it is new."""
@@ -482,6 +486,15 @@ class Ledger:
 
     def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         return self._database.execute(query, values).fetchall()
+
+
+def _only_one(several: Sequence[HandedIn], names: Sequence[str]) -> HandedIn:
+    """The one hand-in of a student for a lab among those that came under these names; a refusal if they differ."""
+    whole = [one for one in several if one.content and not one.problem]
+    if len({one.content for one in whole}) < 2:
+        return (whole or several)[0]
+    words = f"{' and '.join(names)} are one student by the roster and handed in different files: leave those of one."
+    return replace(several[0], content=b"", problem=words)
 
 
 def _now() -> str:

@@ -217,6 +217,22 @@ def test_a_rosters_id_takes_over_overrides_and_members(tmp_path: Path) -> None:
         assert {(one.student, one.points) for one in ledger.lines()} == {("bob", 5), ("17 + 18", 0)}
 
 
+def test_two_names_of_one_student_by_the_roster(tmp_path: Path) -> None:
+    """What came under both in one download is refused, or one hand-in if it is the same; again it is nothing new."""
+    one, other = HandedIn("17", LAB, "a.py", b"# a"), HandedIn("bob@x.edu", LAB, "b.py", b"# b")
+    with Ledger(tmp_path / RECORD) as ledger:
+        ledger.enrol([Person("bob@x.edu", "Bob", frozenset({"17"}))])
+        for again in range(2):
+            (found,) = ledger.by_roster([one, other])
+            assert (found.student, found.content) == ("bob@x.edu", b"")
+            assert found.problem.startswith("17 and bob@x.edu are one student by the roster")
+            assert ledger.take_in([found]) == 1 - again
+        (found,) = ledger.by_roster([one, replace(other, content=b"# a")])
+        assert (found.student, found.content, found.problem) == ("bob@x.edu", b"# a", "")
+        nothing = HandedIn("18", LAB, "", problem="The download has no file of 18.")
+        assert [found.content for found in ledger.by_roster([nothing, other])] == [b"", b"# b"]
+
+
 def test_a_group_of_whom_one_is_late_by_the_table(results: Path) -> None:
     with Ledger(results / RECORD) as ledger:
         members = (Identity("fay", "Fay"), Identity("gil", "Gil"))
