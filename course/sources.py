@@ -34,8 +34,11 @@ _ATTENTION = {  # as benchmarks.attention and benchmarks.decode.attention name t
 }
 _OF_FUNCTIONS = tuple(
     f"systems/kernels/{name}"
-    for name in ("warpgroups.cu", "warps.cu", "loose.cuh", "copies.cu", "add_parts.cu", "model.py", "half_recipes.py")
-)
+    for name in (
+        "warpgroups.cu", "warps.cu", "few.cu", "thin.cu", "loose.cuh", "copies.cu", "add_parts.cu", "chips.py",
+        "model.py", "half_recipes.py", "lean.py", "fp8.cu", "fp8.py", "shuffle.cu", "routing.py",
+    )
+)  # fmt: skip
 _HALF_PRODUCT = ("systems/search/warps.cu", "systems/search/warpgroups.cu")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from systems.kernels.arrays import Described, library_of, together
 from systems.kernels.calls import check, check_dimensions, check_rows, queue
+from systems.kernels.chips import Chip, chip_of
 from systems.kernels.errors import KernelError
 from systems.kernels.matrices import up
 from systems.kernels.recipes import Code, Recipe
@@ -15,7 +16,6 @@ from warplab.plan.model import Argument, Launch, Pointer, TensorMap, Value
 
 CODES = ("float8_e4m3fn", "uint8")  # dtypes that hold e4m3
 TILE_K = 128  # elements of k that share a scale
-CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}  # by their blocks: how many an H200 runs at once
 GROUP = 8  # rows of tiles, or of pairs of tiles, that are computed together
 ROOM = 227 * 1024  # bytes of shared memory that a block may have
 
@@ -109,7 +109,8 @@ def recipe(x: Described, w: Described, x_scale: Described, w_scale: Described, o
         raise KernelError(f"{name}: out has to begin at a multiple of 16 bytes.")
     if 0 in (m, n):
         return None
-    choice = min(choices(m, n, k), key=lambda one: estimate(m, n, k, one))
+    chip = chip_of(x.device)
+    choice = min(choices(m, n, k, chip), key=lambda one: estimate(m, n, k, one, chip))
     return by(choice, x, w, x_scale)
 
 
@@ -119,7 +120,7 @@ def by(choice: Choice, x: Described, w: Described, x_scale: Described) -> Recipe
     columns = up(n, choice.columns)
     units = up(m, choice.rows * choice.cluster) * columns
     # The fewest blocks that take as many waves. Blocks that share a tile take one wave.
-    turns = 1 if choice.splits > 1 else up(units, CLUSTERS[choice.cluster])
+    turns = 1 if choice.splits > 1 else up(units, chip_of(x.device).clusters[choice.cluster - 1])
     blocks = up(units, turns) * choice.cluster * choice.splits
     sizes = [Value("int32", size) for size in (m, n, k)]
     maps = (
@@ -166,7 +167,7 @@ def code_of(choice: Choice, copied: bool) -> Code:
     return Code(("fp8.cu",), "gemm", tuple((name, str(text)) for name, text in defined.items()))
 
 
-def choices(m: int, n: int, k: int) -> list[Choice]:
+def choices(m: int, n: int, k: int, chip: Chip) -> list[Choice]:
     """The choices for a shape."""
     found = []
     for rows in (64, 128):
@@ -176,18 +177,19 @@ def choices(m: int, n: int, k: int) -> list[Choice]:
             tiles = up(m, rows) * up(n, columns)
             clusters = [(1, 1)] + [(2, 1)] * (m > rows)
             if columns != 112:  # which makes one wave of 128 blocks where n is 7,168
-                clusters += [(1, s) for s in range(2, 9) if s <= up(k, TILE_K) // 2 and tiles <= CLUSTERS[s]]
+                clusters += [(1, s) for s in range(2, 9) if s <= up(k, TILE_K) // 2 and tiles <= chip.clusters[s - 1]]
             styles = ["half"] if columns == 256 else ["one", "two"][: 2 if columns <= 128 else 1]
             found += [Choice(rows, columns, *shared, style) for shared in clusters for style in styles]
     return found
 
 
-def estimate(m: int, n: int, k: int, choice: Choice) -> float:
-    """About how many microseconds a choice takes on an H200."""
+def estimate(m: int, n: int, k: int, choice: Choice, chip: Chip) -> float:
+    """About how many microseconds a choice takes on a chip with an H200's rates."""
     units, blocks = up(m, choice.rows * choice.cluster) * up(n, choice.columns), choice.cluster * choice.splits
-    waves, at_once = up(units, CLUSTERS[blocks]), min(units, CLUSTERS[blocks]) * blocks
+    most = chip.clusters[blocks - 1]
+    waves, at_once = up(units, most), min(units, most) * blocks
     (least, products), area = STEP[choice.style], choice.rows * choice.columns / 128**2
-    copies = 0.2 * at_once / 132 * (choice.rows + choice.columns / choice.cluster) / 256
+    copies = 0.2 * at_once / chip.sms * (choice.rows + choice.columns / choice.cluster) / 256
     step = max(least + products * area, copies) + 0.163 * copies  # copies into shared memory slow products down
     step *= 1.049 if choice.cluster > 1 else 1  # blocks that share w wait for each other
     reading = n * k / 4.23e6  # w, once

@@ -6,13 +6,13 @@ from typing import Any
 
 from systems.kernels.arrays import Described, library_of, together
 from systems.kernels.calls import check, check_dimensions, check_rows, queue
+from systems.kernels.chips import chip_of
 from systems.kernels.errors import KernelError
 from systems.kernels.fp8 import CODES, GROUP, TILE_K, Choice, accumulating, codes_map
 from systems.kernels.matrices import up
 from systems.kernels.recipes import Code, Recipe
 from warplab.plan.model import Argument, Launch, Pointer, TensorMap, Value
 
-SMS = 132  # of an H100 or H200, each with one persistent block
 BOX = 64  # columns of results that a tensor copy stores at once
 MANY = 512  # rows of an expert from which tiles are wide
 
@@ -82,7 +82,7 @@ def by(choice: Choice, most: int, x: Described, w: Described, x_scale: Described
     (slots, k), (experts, n, _) = x.shape, w.shape
     rows = choice.rows * choice.cluster
     tall = min(experts * up(most, rows), slots // rows + experts)  # rows of tiles, whatever the counts are
-    blocks = min(tall * up(n, choice.columns), SMS // choice.cluster) * choice.cluster
+    blocks = min(tall * up(n, choice.columns), chip_of(x.device).sms // choice.cluster) * choice.cluster
     stores = [TensorMap("out", 0, "float16", (n, slots), (2 * n,), (BOX, high), (1, 1), 128, 128) for high in (16, 64)]
     shared = codes_map("w", w, (choice.columns // choice.cluster, TILE_K))
     pointers = [Pointer(name) for name in ("x_scale", "w_scale", "first", "count", "out")]

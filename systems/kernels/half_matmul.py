@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from systems.kernels.arrays import Described, Description, described, library_of, together
+from systems.kernels.chips import Chip, chip_of
 from systems.kernels.errors import KernelError
 from systems.kernels.half_recipes import MOST_INDEX, Choice, Problem, recipe
 from systems.kernels.matrices import Matrix
-from systems.kernels.model import Chip, choose
+from systems.kernels.model import choose
 from systems.kernels.ready import Prepared
 from systems.kernels.recipes import Code, Recipe
-from warplab.hardware.device import present
 from warplab.plan.model import Launch, Pointer, Value
 
 _HALVES = ("float16", "bfloat16")
 _ORDER = ("a", "b", "c")
-_H200_BANDWIDTH = 4.8e12  # bytes per second, of its datasheet
 _prepared: dict[tuple[Any, ...], Prepared | None] = {}
 
 
@@ -91,17 +89,6 @@ def product(
 def _matrix(name: str, array: Described) -> Matrix:
     (rows, columns), (down, across) = array.shape, array.strides
     return Matrix(name, rows, columns, down, across, array.aligned)
-
-
-@cache
-def chip_of(device: int) -> Chip:
-    """The model's parameters for a GPU: its SMs and its bandwidth, and an H200's for the remainder."""
-    found = present(device)
-    if found is None or found.chip is None:
-        return Chip()
-    usual = Chip()
-    sms, clusters = found.sms, tuple(count * found.sms // usual.sms for count in usual.clusters)
-    return Chip(sms=sms, clusters=clusters, dram=usual.dram * found.chip.bandwidth / _H200_BANDWIDTH)
 
 
 def _zeros(c: Matrix) -> Recipe:

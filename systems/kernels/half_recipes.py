@@ -4,7 +4,7 @@ The forms are those of the search's template (`systems.search.half_product`), wh
 two warpgroups of 64 rows each, clusters that share b, parts of k. `warpgroups.cu` multiplies with wgmma what tensor
 maps can read: factors whose rows or columns lie as a whole, from multiples of 16 bytes on. `warps.cu` multiplies with
 mma.sync, in small tiles, and reads lines that begin anywhere. So a factor with such lines, in a shape where that pays,
-is first copied to lines that begin at multiples of 16 bytes.
+is first copied to lines that begin at multiples of 16 bytes. `systems.kernels.lean` has two forms for extreme shapes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from systems.kernels.lean import Few, Thin
 from systems.kernels.matrices import LINE, UNIT, Matrix, packed, up
 from systems.kernels.recipes import Code, Recipe
 from systems.search.half_product import HalfChoice
@@ -63,7 +64,7 @@ class Problem:
 class Choice:
     """A form, whether loose factors are copied for it, and in how many parts of k it leaves sums to be added."""
 
-    form: HalfChoice
+    form: HalfChoice | Thin | Few
     copies: bool = False
     parts: int = 1
 
@@ -73,8 +74,10 @@ class Choice:
         return self.form.name + f"_in_{self.parts}_parts" * (self.parts > 1) + "_of_copies" * self.copies
 
 
-def takes(form: HalfChoice, problem: Problem) -> bool:
+def takes(form: HalfChoice | Thin | Few, problem: Problem) -> bool:
     """Whether a form's kernel can make this product: it reads both factors, and all blocks have a part of k."""
+    if not isinstance(form, HalfChoice):
+        return form.takes(problem.m, problem.n, problem.k)
     if not form.takes((problem.m, problem.n, problem.k)):
         return False
     if form.kind == "warps":
@@ -120,6 +123,10 @@ def recipe(a: Matrix, b: Matrix, c: Matrix, bfloat16: bool, choose: Callable[[Pr
         lines_a.pitch % LINE > 0, lines_b.pitch % LINE > 0,
     )  # fmt: skip
     choice = choose(problem)
+    if not isinstance(choice.form, HalfChoice):
+        made.codes["product"], launch = choice.form.launch(a, b, c, bfloat16)
+        return Recipe(made.codes, (*made.launches, launch), made.scratch, choice.name)
+    form = choice.form
     if choice.copies:
         problem = problem.tight
         lines_a, lines_b = made.aligned(lines_a, lines_b)
@@ -127,13 +134,13 @@ def recipe(a: Matrix, b: Matrix, c: Matrix, bfloat16: bool, choose: Callable[[Pr
         pitch = up(c.columns, UNIT) * UNIT
         sums = Matrix("sums", c.rows, pitch, pitch, 1, True)
         made.scratch["sums"] = 4 * choice.parts * c.rows * pitch
-        made.launches.append(_product(choice, problem, lines_a, lines_b, sums, made.codes, sms))
+        made.launches.append(_product(form, choice.parts, problem, lines_a, lines_b, sums, made.codes, sms))
         made.launches.append(_addition(c, pitch, choice.parts, bfloat16, made.codes))
     elif c.has_lines:
-        made.launches.append(_product(choice, problem, lines_a, lines_b, c, made.codes, sms))
+        made.launches.append(_product(form, choice.parts, problem, lines_a, lines_b, c, made.codes, sms))
     else:
         own = made.own(c, "scratch_c")
-        made.launches.append(_product(choice, problem, lines_a, lines_b, own, made.codes, sms))
+        made.launches.append(_product(form, choice.parts, problem, lines_a, lines_b, own, made.codes, sms))
         made.launches.append(_copy(own, c, made.codes))
     return Recipe(made.codes, tuple(made.launches), made.scratch, choice.name)
 
@@ -191,9 +198,9 @@ def _lines(factor: Matrix) -> tuple[Matrix, bool]:
 
 
 def _product(
-    choice: Choice, problem: Problem, a: Matrix, b: Matrix, c: Matrix, codes: dict[str, Code], sms: int
+    form: HalfChoice, parts: int, problem: Problem, a: Matrix, b: Matrix, c: Matrix, codes: dict[str, Code], sms: int
 ) -> Launch:
-    form, apart = fitted(choice.form, problem), choice.parts > 1
+    form, apart = fitted(form, problem), parts > 1
     codes["product"] = _code(form, problem, sms, apart)
     arguments: tuple[Argument, ...] = (Pointer(c.name), Value("uint64", c.down if apart else c.pitch))
     arguments += tuple(Value("int32", size) for size in (problem.m, problem.n, problem.k))
@@ -216,7 +223,7 @@ def _product(
     x, y = form.grid((problem.m, problem.n, problem.k), sms)
     return Launch(
         "product",
-        (x, y, choice.parts),
+        (x, y, parts),
         (form.threads, 1, 1),
         arguments,
         shared_bytes(form, problem),

@@ -3,48 +3,19 @@
 A block's loop over k is bound by what is largest: products (which copies into shared memory slow down), copies from the
 L2, or waiting for memory with as many steps in flight as the ring has stages. An SM does that for all its blocks. To it
 come a launch, the first copies of each round of blocks, meetings of a cluster, the addition of parts of k, and what
-DRAM has to carry. The rates are those of an H200; the benchmark `products` has what they are worth.
+DRAM has to carry. The lean forms are bound by DRAM, or by waiting for it. The rates are those of an H200; the benchmark
+`products` has what they are worth.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
+from systems.kernels.chips import Chip
 from systems.kernels.half_recipes import Choice, Problem, takes
+from systems.kernels.lean import FORMS, Few, Thin, lines_of_a_warp
 from systems.kernels.matrices import up
 from systems.search.half_product import CHOICES, HalfChoice
-
-
-@dataclass(frozen=True)
-class Chip:
-    """What a model knows of a GPU: microseconds, and per microsecond. Bytes of an SM come from the L2."""
-
-    sms: int = 132
-    clusters: tuple[int, ...] = (132, 66, 39, 30, 22, 17, 15, 15)  # of 1, 2, ... blocks that run at once
-    shared: int = 228 * 1024  # bytes of an SM
-    threads: int = 2048  # of an SM
-    dram: float = 3.6e6  # bytes
-    stream: float = 80e3  # bytes of an SM from DRAM
-    port: float = 110e3  # bytes of an SM
-    straddling: float = 1.7  # times the bytes, where lines of 128 bytes do not begin at multiples of 128
-    products: float = 3.9e6  # multiply-adds of an SM by wgmma
-    products_of_warps: float = 0.87e6  # by mma.sync, with all that its warps do besides
-    latency: float = 1.8  # of a tensor copy, from request to the stage that comes free
-    latency_of_warps: float = 0.35  # of cp.async
-    chunk: float = 0.024  # a thread's 16 bytes by cp.async, for each 128 threads of the block
-    walk: float = 0.14  # a thread's 16 bytes that begin anywhere, one after the other
-    moved: float = 0.14  # the same, moved to where lines begin
-    start: float = 3.3  # a launch, an empty SM, the last block's end
-    round: float = 0.97  # the first copies of a block, and its results
-    meeting: float = 0.47  # of blocks that add up parts of k
-    pairing: float = 2.0  # of blocks that share a factor: the first stages wait for both
-    addition: float = 4.5  # of parts of k, for 128 x 128 outputs
-    staying: float = 0.28  # a tile's place, which blocks that stay compute
-    copy: float = 5.6  # a launch before the product
-    adding: float = 3.0  # a launch after it
-    l2: float = 5.0e6  # bytes, of sums that are written and read again
-
 
 SHARED_SLOWS = 0.41  # of the time of copies, by which they slow products down
 LOOSE_STORES = 3.5  # times the bytes of c, where warps store rows that begin anywhere
@@ -84,6 +55,37 @@ def seconds(form: HalfChoice, problem: Problem, chip: Chip, parts: int = 1) -> f
     return time * 1e-6
 
 
+def seconds_of_thin(problem: Problem, chip: Chip) -> float:
+    """An estimate for `thin.cu`: tiles by float32, or writing c."""
+    m, n, k = problem.m, problem.n, problem.k
+    tiles = up(m, 64) * up(n, 64)
+    blocks = up(tiles, chip.sms)
+    beside = min(blocks, 6)
+    work = blocks * 64 * 64 * k / chip.fused + up(blocks, beside) * up(k, 32) * chip.tile
+    return (chip.begin + chip.trip + max(work, 2 * m * n / chip.dram)) * 1e-6
+
+
+def seconds_of_few(form: Few, problem: Problem, chip: Chip) -> float:
+    """An estimate for `few.cu`: reading the long factor by so many SMs, or waiting for each warp's loads in turn."""
+    turned = problem.m < problem.n
+    vectors, lines = sorted((problem.m, problem.n))
+    down, loose = (problem.b_down, problem.b_loose) if turned else (problem.a_down, problem.a_loose)
+    wide = not (problem.a_down or problem.a_loose if turned else problem.b_down or problem.b_loose)
+    eighths, depth = up(vectors, 8), 16 if down else 32
+    steps = 4 if eighths <= (1 if down else 2) else 2
+    units = up(lines, lines_of_a_warp(down)) * form.splits
+    blocks = up(units, chip.clusters[form.splits - 1] * form.splits)
+    room = chip.threads // (32 * form.warps) // (2 if eighths > 2 or down else 1)
+    beside = min(blocks, max(room, 1))
+    turns = up(problem.k, depth * steps * form.warps * form.splits)
+    loads = turns * steps * form.warps * eighths * (1 if wide else depth // 4)
+    busy = min(units, chip.sms)
+    reading = 2 * lines * problem.k / min(chip.dram, chip.stream * busy) * (1.15 if loose else 1)
+    waiting = up(blocks, beside) * turns * chip.flight
+    time = chip.begin + chip.trip + max(reading, waiting, blocks * loads * chip.gathered)
+    return (time + chip.meeting * (form.splits > 1)) * 1e-6
+
+
 def _chunks(form: HalfChoice, problem: Problem, chip: Chip) -> float:
     """What a thread of `warps.cu` spends on copies of 64 of k."""
     members = 32 * form.warps[0] * form.warps[1]
@@ -116,6 +118,9 @@ def ranked(problem: Problem, chip: Chip) -> list[tuple[float, Choice]]:
     """Every choice for a problem, least seconds first."""
     found = [(seconds(form, problem, chip), Choice(form)) for form in CHOICES if takes(form, problem)]
     copies, tight = copying(problem, chip), problem.tight
+    for lean in (lean for lean in FORMS if takes(lean, problem)):
+        took = seconds_of_thin(problem, chip) if isinstance(lean, Thin) else seconds_of_few(lean, problem, chip)
+        found.append((took, Choice(lean)))
     if problem.loose:
         found += [(copies + seconds(form, tight, chip), Choice(form, True)) for form in CHOICES if takes(form, tight)]
     for form in (form for form in APART if takes(form, tight)):

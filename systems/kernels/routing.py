@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from systems.kernels.arrays import Described, library_of
 from systems.kernels.calls import check, check_dimensions, queue
+from systems.kernels.chips import chip_of
 from systems.kernels.errors import KernelError
 from systems.kernels.recipes import Code, Recipe
 from warplab.plan.model import Argument, Launch, Pointer, Value
@@ -13,9 +14,8 @@ from warplab.plan.model import Argument, Launch, Pointer, Value
 CHOICES = (1, 2, 4, 8)  # experts of a token
 MOST_EXPERTS = 512
 MOST_COUNTS = 40 * 256  # of a block's warps by expert, in static shared memory
-SMS = 132  # of an H100 SXM or H200, each with a place for one block
 CLUSTER = 8  # blocks that may wait for each other without a cooperative launch
-ENOUGH = {1: 16, CLUSTER: 256, 32: 2304, SMS: 2**31}  # by number of blocks: the most tokens for which it suffices
+ENOUGH = {1: 16, CLUSTER: 256, 32: 2304}  # by number of blocks: the most tokens for which it suffices
 WORK = 23_000  # scores read per block, from which another block pays, however few the tokens are
 
 
@@ -63,7 +63,7 @@ def recipe(k: int, scores: Described, **made: Described) -> Recipe:
         raise KernelError(f"shuffle: scores are of {experts} experts: give {k}, the number chosen, to {MOST_EXPERTS}.")
     if tokens * k >= 2**31:
         raise KernelError(f"shuffle: {tokens:,} tokens have too many rows: {2**31 // k - 1:,} are the most.")
-    blocks, warps = blocks_and_warps(tokens, experts, k)
+    blocks, warps = blocks_and_warps(tokens, experts, k, chip_of(scores.device).sms)
     grid = blocks > CLUSTER
     vector = {128: 4, 320: 2}.get(experts, 1) if scores.aligned else 1
     defined = {"K": k, "EXPERTS": experts, "VECTOR": vector, "THREADS": 32 * warps}
@@ -76,11 +76,14 @@ def recipe(k: int, scores: Described, **made: Described) -> Recipe:
     return Recipe({"shuffle": code}, (launch,), {"others": 4 * blocks * experts}, f"{blocks}_blocks_of_{warps}_warps")
 
 
-def blocks_and_warps(tokens: int, experts: int, k: int) -> tuple[int, int]:
-    """Blocks, and warps of each. Only a few numbers of blocks occur, so few kernels are compiled."""
+def blocks_and_warps(tokens: int, experts: int, k: int, sms: int) -> tuple[int, int]:
+    """Blocks, and warps of each, on so many SMs, each with a place for one block.
+
+    Only a few numbers of blocks occur, so few kernels are compiled.
+    """
     # A token's scores are looked at when they come and for each choice; to a warp, 16 are as much work as 128.
-    worth = min(tokens * max(experts, 128) * (k + 1) // WORK, SMS)
-    blocks = next(number for number in ENOUGH if tokens <= ENOUGH[number])
+    worth = min(tokens * max(experts, 128) * (k + 1) // WORK, sms)
+    blocks = min(next((number for number in ENOUGH if tokens <= ENOUGH[number]), sms), sms)
     while 2 * blocks <= worth:
         blocks *= 2
     warps = 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from autograder.spec.lab import CHECKOUT
 from systems.kernels import fp8, grouped, routing
 from systems.kernels.arrays import Described
+from systems.kernels.chips import Chip
 from systems.kernels.errors import KernelError
 from systems.kernels.recipes import Recipe
 from tests.systems.kernels import emulated
@@ -128,6 +130,30 @@ def test_kernels_are_those_of_the_labs(file: str, solution: str) -> None:
     text = (CHECKOUT / "solutions" / solution).read_text()
     text = re.sub(r"^// (STARTER:|BEGIN SOLUTION|END SOLUTION).*\n", "", text, flags=re.MULTILINE)
     assert (CHECKOUT / "systems" / "kernels" / file).read_text() in text
+
+
+@pytest.mark.parametrize("sms", [16, 78, 114, 132])
+def test_no_more_blocks_are_launched_than_there_are_sms(sms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A grid whose blocks wait for each other is refused if it has more, as on an H20 or a PCIe card."""
+    clusters = tuple(max(count * sms // 132, 1) for count in Chip().clusters)
+    for module in (fp8, grouped, routing):
+        monkeypatch.setattr(module, "chip_of", lambda device: Chip(sms=sms, clusters=clusters))
+    for tokens, experts, k in itertools.product((1, 300, 3000, 100_000), (8, 128, 512), (1, 8)):
+        blocks, warps = routing.blocks_and_warps(tokens, experts, k, sms)
+        assert 0 < blocks <= sms and 32 * warps >= min(experts, 1024)
+    scores = Described((100_000, 128), (128, 1), "float32", 0, True)
+    rows = {
+        name: Described((1, 1), (1, 1), "int32", 0, True) for name in ("chosen", "count", "first", "order", "position")
+    }
+    assert routing.recipe(8, scores=scores, **rows).launches[0].grid[0] == sms
+    arrays = described({name: np.broadcast_to(array, array.shape) for name, array in arrays_of(16, 24, 160).items()})
+    shapes = {"x": (9000, 1024), "w": (9216, 1024), "x_scale": (8, 9000), "w_scale": (72, 8), "out": (9000, 9216)}
+    large = {name: Described(shape, (shape[1], 1), arrays[name].dtype, 0, True) for name, shape in shapes.items()}
+    made = fp8.recipe(**large)
+    assert made is not None and made.launches[0].grid[0] <= sms
+    w = Described((2, 9216, 1024), (9216 * 1024, 1024, 1), "uint8", 0, True)
+    made = grouped.by(grouped.choose(9000), 9000, large["x"], w, large["x_scale"])
+    assert made.launches[0].grid[0] == sms
 
 
 def refused(words: str, make: object, *numbers: int, **arrays: Described) -> None:

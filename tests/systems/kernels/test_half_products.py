@@ -11,10 +11,11 @@ import pytest
 
 from autograder.spec.lab import CHECKOUT
 from systems.kernels.arrays import Described
+from systems.kernels.chips import Chip
 from systems.kernels.errors import KernelError
 from systems.kernels.half_matmul import product
 from systems.kernels.half_recipes import Choice, Problem, takes
-from systems.kernels.model import Chip, choose, seconds
+from systems.kernels.model import choose, seconds
 from systems.search.half_product import CHOICES, named
 from tests.systems.kernels import emulated
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from benchmarks.products import compile_all
+from benchmarks.timed_recipes import compile_all
 from systems.kernels import KernelError, matmul
 from systems.kernels.arrays import described, library_of
-from systems.kernels.half_matmul import chip_of, product
+from systems.kernels.chips import chip_of
+from systems.kernels.half_matmul import product
 
 pytestmark = pytest.mark.gpu
 

@@ -1,0 +1,57 @@
+"""What the models of these functions know of a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+from warplab.hardware.device import present
+
+_H200_BANDWIDTH = 4.8e12  # bytes per second, of its datasheet
+
+
+@dataclass(frozen=True)
+class Chip:
+    """What a model knows of a GPU: microseconds, and per microsecond. Bytes of an SM come from the L2."""
+
+    sms: int = 132
+    clusters: tuple[int, ...] = (132, 66, 39, 30, 22, 17, 15, 15)  # of 1, 2, ... blocks that run at once
+    shared: int = 228 * 1024  # bytes of an SM
+    threads: int = 2048  # of an SM
+    dram: float = 3.6e6  # bytes
+    stream: float = 80e3  # bytes of an SM from DRAM
+    port: float = 110e3  # bytes of an SM
+    straddling: float = 1.7  # times the bytes, where lines of 128 bytes do not begin at multiples of 128
+    products: float = 3.9e6  # multiply-adds of an SM by wgmma
+    products_of_warps: float = 0.87e6  # by mma.sync, with all that its warps do besides
+    latency: float = 1.8  # of a tensor copy, from request to the stage that comes free
+    latency_of_warps: float = 0.35  # of cp.async
+    chunk: float = 0.024  # a thread's 16 bytes by cp.async, for each 128 threads of the block
+    walk: float = 0.14  # a thread's 16 bytes that begin anywhere, one after the other
+    moved: float = 0.14  # the same, moved to where lines begin
+    start: float = 3.3  # a launch, an empty SM, the last block's end
+    round: float = 0.97  # the first copies of a block, and its results
+    meeting: float = 0.47  # of blocks that add up parts of k
+    pairing: float = 2.0  # of blocks that share a factor: the first stages wait for both
+    addition: float = 4.5  # of parts of k, for 128 x 128 outputs
+    staying: float = 0.28  # a tile's place, which blocks that stay compute
+    copy: float = 5.6  # a launch before the product
+    adding: float = 3.0  # a launch after it
+    l2: float = 5.0e6  # bytes, of sums that are written and read again
+    begin: float = 3.2  # a launch of `few.cu` or `thin.cu`, whose code is short
+    trip: float = 1.0  # of a block there: its first loads, and its results
+    tile: float = 1.6  # of 64 x 64 outputs, from the first loads on, where an SM has several blocks to change between
+    fused: float = 0.11e6  # multiply-adds of an SM in float32, with loads from shared memory
+    gathered: float = 0.0015  # a warp's load of a vector's elements one by one
+    flight: float = 0.9  # of a load from DRAM
+
+
+@cache
+def chip_of(device: int) -> Chip:
+    """A GPU's SMs, the clusters that they hold, and its bandwidth if its datasheet is known; an H200's otherwise."""
+    found, usual = present(device), Chip()
+    if found is None:
+        return usual
+    clusters = tuple(max(count * found.sms // usual.sms, 1) for count in usual.clusters)
+    dram = usual.dram * found.chip.bandwidth / _H200_BANDWIDTH if found.chip else usual.dram
+    return replace(usual, sms=found.sms, clusters=clusters, dram=dram)

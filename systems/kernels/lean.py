@@ -1,0 +1,95 @@
+"""Two forms without rings of stages: for a few lines of one factor, and for a small k.
+
+They begin faster than the template's forms, read lines that begin anywhere without copies, and write c at any strides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from systems.kernels.matrices import Matrix, up
+from systems.kernels.recipes import Code
+from warplab.plan.model import Argument, Launch, Pointer, Value
+
+MOST_VECTORS = 32
+SIDE = 64  # rows and columns of a tile of `thin.cu`
+THIN_THREADS = 256
+
+
+@dataclass(frozen=True)
+class Thin:
+    """`thin.cu`: k is small, and writing c takes longest."""
+
+    @property
+    def name(self) -> str:
+        """In a word."""
+        return "thin"
+
+    def takes(self, m: int, n: int, k: int) -> bool:
+        """Whether its grid holds so many tiles."""
+        return up(m, SIDE) * up(n, SIDE) < 2**31
+
+    def launch(self, a: Matrix, b: Matrix, c: Matrix, bfloat16: bool) -> tuple[Code, Launch]:
+        """The product of matrices of any strides."""
+        arguments = _strided(c)
+        arguments += tuple(Value("int32", size) for size in (c.rows, c.columns, a.columns))
+        arguments += (*_strided(a), *_strided(b))
+        code = Code(("loose.cuh", "thin.cu"), "product", (*_type(bfloat16), ("BFLOAT16", str(int(bfloat16)))))
+        blocks = up(c.rows, SIDE) * up(c.columns, SIDE)
+        return code, Launch("product", (blocks, 1, 1), (THIN_THREADS, 1, 1), arguments)
+
+
+@dataclass(frozen=True)
+class Few:
+    """`few.cu`: the smaller of m and n is small. Blocks of `warps`, `splits` of them, share the k of some lines."""
+
+    warps: int
+    splits: int
+
+    @property
+    def name(self) -> str:
+        """The form's numbers."""
+        return f"few_{self.warps}_{self.splits}"
+
+    def takes(self, m: int, n: int, k: int) -> bool:
+        """Whether one factor has few enough lines, and every warp has a part of k."""
+        return min(m, n) <= MOST_VECTORS and k > 16 * (self.warps * self.splits - 1)
+
+    def launch(self, a: Matrix, b: Matrix, c: Matrix, bfloat16: bool) -> tuple[Code, Launch]:
+        """The product of factors whose lines, or k, lie side by side, with c at any strides."""
+        if c.rows < c.columns:
+            a, b, c = b.turned, a.turned, c.turned
+        down = not (a.has_lines and (a.mapped or not a.turned.mapped))
+        lines = a.turned if down else a
+        wide = b.down == 1 and b.turned.mapped
+        eighths = up(c.columns, 8)
+        steps = 4 if eighths <= (1 if down else 2) else 2
+        defined = {"LINES_DOWN": int(down), "LOOSE": int(not lines.mapped), "WIDE": int(wide), "EIGHTS": eighths}
+        defined |= {"WARPS": self.warps, "SPLITS": self.splits, "STEPS": steps}
+        code = Code(
+            ("loose.cuh", "few.cu"), "product", (*_type(bfloat16), *((name, str(of)) for name, of in defined.items()))
+        )
+        arguments = _strided(c)
+        arguments += tuple(Value("int32", size) for size in (c.rows, c.columns, a.columns))
+        arguments += (Pointer(lines.name), Value("uint64", lines.extent), Value("uint64", lines.pitch))
+        arguments += _strided(b)
+        high = lines_of_a_warp(down)
+        shared = 4 * self.warps * high * (8 * eighths + 2)
+        grid = (up(c.rows, high) * self.splits, 1, 1)
+        return code, Launch("product", grid, (32 * self.warps, 1, 1), arguments, shared, (self.splits, 1, 1))
+
+
+FORMS: tuple[Thin | Few, ...] = (Thin(), *(Few(warps, splits) for warps in (1, 2, 4, 8) for splits in (1, 2, 4, 8)))
+
+
+def lines_of_a_warp(down: bool) -> int:
+    """Lines whose sums a warp of `few.cu` has: more, if they lie side by side."""
+    return 64 if down else 16
+
+
+def _type(bfloat16: bool) -> tuple[tuple[str, str], ...]:
+    return (("TYPE", '"bf16"' if bfloat16 else '"f16"'),)
+
+
+def _strided(matrix: Matrix) -> tuple[Argument, ...]:
+    return Pointer(matrix.name), Value("int64", matrix.down), Value("int64", matrix.across)

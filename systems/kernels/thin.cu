@@ -1,0 +1,87 @@
+// c = a b where k is small, so that writing c is most of the work: in float32, from shared memory, by tiles of 64 x 64.
+// All strides are in elements and may be any; rows of c that have their elements side by side are written by words of
+// two, wherever they begin. It follows loose.cuh.
+#define SIDE 64
+#define DEPTH 32  // of k at a time
+#define HIGH 8    // rows of a warp
+#define PITCH (SIDE + 4)
+
+#if BFLOAT16
+__device__ float widened(half16 x) { return __uint_as_float((u32)x << 16); }
+#else
+__device__ float widened(half16 x)
+{
+    float r;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x));
+    return r;
+}
+#endif
+__device__ u32 pack(float low, float high)
+{
+    u32 r;
+    asm("cvt.rn." TYPE "x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return r;
+}
+// DEPTH x SIDE elements as float32, `step` from one of k to the next; loaded in the order in which they lie in memory.
+__device__ void load(float (&to)[DEPTH][PITCH], const half16* from, long long step, long long next, int depth, int side)
+{
+#pragma unroll
+    for (int i = 0; i < DEPTH * SIDE / 256; ++i) {
+        const int n = i * 256 + threadIdx.x;
+        const int p = step == 1 ? n % DEPTH : n / SIDE, s = step == 1 ? n / DEPTH : n % SIDE;
+        if (p < depth) to[p][s] = s < side ? widened(__ldg(from + p * step + s * next)) : 0.0f;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+product(half16* __restrict__ c, long long down, long long across, int m, int n, int k,
+        const half16* __restrict__ a, long long a_down, long long a_across,
+        const half16* __restrict__ b, long long b_down, long long b_across)
+{
+    __shared__ __align__(16) float of_a[DEPTH][PITCH], of_b[DEPTH][PITCH];
+    const u32 wide = ((u32)n + SIDE - 1) / SIDE;
+    const int row0 = blockIdx.x / wide * SIDE, column0 = blockIdx.x % wide * SIDE;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    float d[HIGH][2] = {};
+    for (int first = 0; first < k; first += DEPTH) {
+        const int depth = min(DEPTH, k - first);
+        if (first) __syncthreads();
+        load(of_a, a + row0 * a_down + first * a_across, a_across, a_down, depth, m - row0);
+        load(of_b, b + first * b_down + column0 * b_across, b_down, b_across, depth, n - column0);
+        __syncthreads();
+#pragma unroll 2
+        for (int p = 0; p < depth; ++p) {
+            const float2 right = *(const float2*)&of_b[p][2 * lane];
+#pragma unroll
+            for (int q = 0; q < HIGH / 4; ++q) {
+                const float4 left = *(const float4*)&of_a[p][HIGH * warp + 4 * q];
+                const float each[4] = {left.x, left.y, left.z, left.w};
+#pragma unroll
+                for (int r = 0; r < 4; ++r) {
+                    d[4 * q + r][0] += each[r] * right.x;
+                    d[4 * q + r][1] += each[r] * right.y;
+                }
+            }
+        }
+    }
+    const int left = n - column0;
+#pragma unroll
+    for (int r = 0; r < HIGH; ++r) {
+        const int y = row0 + HIGH * warp + r;
+        u32 two = pack(d[r][0], d[r][1]);
+        if (y >= m) break;
+        half16* to = c + y * down + column0 * across;
+        int e = 2 * lane;
+        if (across == 1 && (u64)to & 2) {  // words are of this lane's second element and the next one's first
+            const u32 next = __shfl_down_sync(~0u, two, 1);
+            if (lane == 0) to[0] = half16(two);
+            two = two >> 16 | next << 16, ++e;
+        }
+        if (across == 1 && e + 1 < left && e + 1 < SIDE) {
+            *(u32*)(to + e) = two;
+        } else {
+            if (e < left) to[e * across] = half16(two);
+            if (e + 1 < left && e + 1 < SIDE) to[(e + 1) * across] = half16(two >> 16);
+        }
+    }
+}
