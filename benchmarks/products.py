@@ -3,6 +3,9 @@
 squares   2048, 4096, 8192 and 16384 cubed
 shapes    the shapes of benchmarks.bench_gemm, and of benchmarks.fp8 for 64 and 4096 rows
 drawn     200 shapes: sizes evenly by their logarithm, half no multiples of 8, transposed operands
+held      200 others drawn in the same way, to which nothing was fitted
+fp8       `fp8_matmul` beside torch's product with one scale, for drawn shapes
+shuffle   `shuffle` beside torch.topk, a stable sort and a count, in one CUDA graph
 groups    FP8 products of groups by each choice of tiles
 calls     the time of a first call, and the host's time for a later one
 
@@ -18,9 +21,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from math import exp, log
 from pathlib import Path
@@ -31,38 +33,26 @@ from typing import Any
 from benchmarks.bench_gemm import ODD
 from benchmarks.bench_gemm import drawn as drawn_of_ladder
 from benchmarks.fp8 import WEIGHTS
+from benchmarks.functions import OTHERS
 from benchmarks.gemm.contest import Library, check
+from benchmarks.timed_recipes import PRECISION, SECONDS, Ours, compile_all
 from course import results
-from systems.kernels import grouped
-from systems.kernels.arrays import Described, described, library_of
-from systems.kernels.compiled import image_of
-from systems.kernels.fp8 import Choice as TileChoice
-from systems.kernels.half_matmul import chip_of, chosen, product
+from systems.kernels.arrays import Described
+from systems.kernels.chips import Chip, chip_of
+from systems.kernels.half_matmul import chosen, product
 from systems.kernels.half_recipes import Choice, Problem
-from systems.kernels.model import Chip, choose, ranked
-from systems.kernels.ready import Prepared
+from systems.kernels.model import choose, ranked
 from systems.kernels.recipes import Recipe
-from systems.search.half_product import named
+from systems.search.half_product import HalfChoice, named
 from warplab.errors import WarplabError
 
 FILE = results.DIRECTORY / "products.json"
-SEED, DRAWN, MOST = 56, 200, 16384
+SEED, HELD_SEED, DRAWN, MOST = 56, 5602, 200, 16384
 ALTERNATIVES = 0  # forms beside the chosen one; the best with copies, and in parts of k, run in any case
-LONGEST = 95.0  # seconds after which no other shape begins
+LONGEST = 175.0  # seconds after which no other shape begins
+WORTH = 1.5  # times the estimate of the chosen form, up to which lean forms run beside it
 LARGE = 1024  # rows, columns and k from which the ladder's last forms run too
 OF_THE_LADDER = ("warpgroups_128_256_64_4_1_2_stays", "warpgroups_128_128_64_6_1_2_stays")
-SECONDS, PRECISION = 0.06, 0.01  # of turns for one shape
-EXPERTS = 32
-OF_GROUPS = tuple(
-    TileChoice(rows, columns, 1, 1, style)
-    for rows, columns, style in (
-        (128, 256, "half"),
-        (128, 192, "one"),
-        (128, 128, "two"),
-        (64, 128, "two"),
-        (64, 192, "one"),
-    )
-)
 CALLS, QUEUED = 2000, 200  # calls whose host time is taken; how many fit into the queue at a time
 
 
@@ -102,9 +92,9 @@ def shapes() -> list[Case]:
     return found + [Case(m, n, k, False, True) for m in (64, 4096) for n, k in WEIGHTS]
 
 
-def drawn() -> list[Case]:
-    """Always the same ones; every other one in multiples of 8."""
-    random, found = Random(SEED), []
+def drawn(seed: int = SEED) -> list[Case]:
+    """Always the same ones of a seed; every other one in multiples of 8."""
+    random, found = Random(seed), []
     for number in range(DRAWN):
         m, n, k = (round(exp(random.uniform(0, log(MOST)))) for _ in range(3))
         if number % 2:
@@ -113,31 +103,12 @@ def drawn() -> list[Case]:
     return found
 
 
-PARTS: dict[str, Callable[[], list[Case]]] = {"squares": squares, "drawn": drawn, "shapes": shapes}
+def held() -> list[Case]:
+    """As `drawn`, of another seed."""
+    return drawn(HELD_SEED)
 
 
-class Ours:
-    """A recipe as a candidate of turns."""
-
-    def __init__(self, recipe: Recipe, stream: Any, arrays: Mapping[str, Any]) -> None:
-        import torch
-
-        self._prepared, self.launches = Prepared(recipe, 0, tuple(arrays)), len(recipe.launches)
-        self._kept = [
-            *arrays.values(),
-            *(torch.empty(size, dtype=torch.uint8, device="cuda") for size in self._prepared.scratch),
-        ]
-        self._addresses, self._stream = [array.data_ptr() for array in self._kept], int(stream.handle)
-
-    def prepare(self, turn: int) -> None:
-        """Nothing to prepare: the work does not depend on the data."""
-
-    def launch(self) -> None:
-        """Queue the product."""
-        self._prepared(self._addresses, self._stream)
-
-    def check(self, turn: int) -> None:
-        """Nothing to check: the first launch was compared."""
+PARTS: dict[str, Callable[[], list[Case]]] = {"squares": squares, "held": held, "drawn": drawn, "shapes": shapes}
 
 
 def offers(case: Case) -> list[Recipe]:
@@ -151,20 +122,15 @@ def offers(case: Case) -> list[Recipe]:
 
     found = [product(a, b, None, chip, noted)]
     seen: set[tuple[Any, ...]] = set()
-    ways: set[tuple[bool, bool]] = set()  # the best with copies and without, in parts of k and without
-    for _, choice in ranked(problems[0], chip):
-        form, way = choice.form, (choice.copies, choice.parts > 1)
-        kind = (
-            form.kind,
-            form.rows,
-            form.columns,
-            form.splits,
-            form.together,
-            form.turned,
-            choice.copies,
-            choice.parts,
-        )
-        if (kind not in seen and len(seen) <= ALTERNATIVES) or way not in ways:
+    ways: set[Any] = set()  # the best with copies and without, in parts of k and without, and of each lean form
+    estimates = ranked(problems[0], chip)
+    for seconds, choice in estimates:
+        way: Any = (choice.copies, choice.parts > 1) if isinstance(choice.form, HalfChoice) else type(choice.form)
+        lean = not isinstance(choice.form, HalfChoice)
+        alike = replace(choice.form, stages=0) if isinstance(choice.form, HalfChoice) else choice.form
+        kind = (alike, choice.copies, choice.parts)
+        new = (kind not in seen and len(seen) <= ALTERNATIVES) or way not in ways
+        if new and (not lean or seconds < WORTH * estimates[0][0]):
             found.append(product(a, b, None, chip, partial(_given, choice)))
         seen.add(kind)
         ways.add(way)
@@ -176,14 +142,6 @@ def offers(case: Case) -> list[Recipe]:
 
 def _given(choice: Choice, problem: Problem, chip: Chip) -> Choice:
     return choice
-
-
-def compile_all(recipes: Iterable[Recipe]) -> int:
-    """Have every kernel in the cache, as many at a time as there are processors; how many there are."""
-    codes = {code for recipe in recipes for code in recipe.codes.values()}
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda code: image_of(code, "sm_90a"), codes))
-    return len(codes)
 
 
 def measured(case: Case, recipes: Sequence[Recipe], stream: Any) -> dict[str, Any]:
@@ -237,32 +195,6 @@ def records(case: Case, part: str, line: Mapping[str, Any]) -> list[results.Reco
     ]  # fmt: skip
 
 
-def groups(stream: Any, say: Callable[[str], None]) -> None:
-    """FP8 products of groups in room for more rows, by each choice of tiles: microseconds."""
-    import torch
-
-    from warplab.gpu.stopwatch import time_in_turns
-
-    most = 256
-    for rows, n, k in ((20, 6144, 7168), (192, 6144, 7168), (192, 7168, 2048)):
-        sizes = (most * EXPERTS, k), (EXPERTS * n, k)
-        x, w = (torch.randn(size, device="cuda").to(torch.float8_e4m3fn) for size in sizes)
-        arrays = {"x": x, "w": w.view(EXPERTS, n, k), "x_scale": torch.ones(k // 128, most * EXPERTS, device="cuda")}
-        arrays["w_scale"] = torch.ones(EXPERTS, n // 128, k // 128, device="cuda")
-        arrays["first"] = torch.arange(EXPERTS, device="cuda", dtype=torch.int32) * most
-        arrays["count"] = torch.full((EXPERTS,), rows, device="cuda", dtype=torch.int32)
-        arrays["out"] = torch.empty(most * EXPERTS, n, device="cuda", dtype=torch.float16)
-        library = library_of("x", x)
-        of = {name: described(name, library.describe(array)) for name, array in arrays.items()}
-        made = [grouped.by(choice, most, of["x"], of["w"], of["x_scale"]) for choice in OF_GROUPS]
-        compile_all(made)
-        candidates = {recipe.chosen: Ours(recipe, stream, arrays) for recipe in made}
-        torch.cuda.synchronize()
-        result = time_in_turns(candidates, stream, budget_seconds=SECONDS, precision=PRECISION)
-        took = "  ".join(f"{name} {result.time(name).value * 1e3:.1f}" for name in candidates)
-        say(f"{EXPERTS} groups of {rows} rows, n = {n}, k = {k}: {took}")
-
-
 def calls(say: Callable[[str], None]) -> None:
     """How long the first call takes, and the host for a later one, beside torch's."""
     import torch
@@ -292,7 +224,7 @@ def calls(say: Callable[[str], None]) -> None:
 
 def main(arguments: list[str]) -> int:
     """Measure the parts named, or all. Exit code 2 for an unknown part, 3 without a GPU."""
-    all_parts = ["calls", *PARTS, "groups"]
+    all_parts = ["calls", *PARTS, *OTHERS]
     if unknown := set(arguments) - {*all_parts}:
         print(f"There is no part named {unknown.pop()}: parts are {', '.join(all_parts)}.", file=sys.stderr)
         return 2
@@ -312,9 +244,6 @@ def main(arguments: list[str]) -> int:
     parts = arguments or all_parts
     if "calls" in parts:
         calls(say)
-    if "groups" in parts:
-        with executor.on_stream() as stream:
-            groups(stream, say)
     folder = Path(os.environ.get("OUT") or "build")
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "products.jsonl"
@@ -344,9 +273,13 @@ def main(arguments: list[str]) -> int:
                 torch.cuda.empty_cache()
         if ratios:
             say(f"{part}: {len(ratios)} shapes, geometric mean {geometric_mean(ratios):.3f}, least {min(ratios):.3f}")
+    made = []
+    with executor.on_stream() as stream:
+        for part in (name for name in OTHERS if name in parts):
+            made += OTHERS[part](stream, say)
     found = [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
     of = {case.name: (case, part) for part, every in reversed(PARTS.items()) for case in every()}
-    made = [record for line in found for record in records(*of[line["case"]], line)]
+    made += [record for line in found for record in records(*of[line["case"]], line)]
     if made:
         results.write(FILE, results.make_header("python -m benchmarks.products"), made, merge=True)
     return 0
