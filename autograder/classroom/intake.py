@@ -367,7 +367,8 @@ def _of_student(
         repositories = inside
         kept, own, others = sorted_out([(piece.path, piece) for piece in unpacked], inside, known)
         fates += [Fate(who.id, piece.place, False, BESIDE) for piece in own]
-        fates.append(Fate(who.id, str(min(inside)), True, f"has {_others(others)} of the course"))
+        root = _place_inside(min(inside), places)
+        fates.append(Fate(who.id, root, True, f"has {_others(others)} of the course"))
         unpacked = [piece for _, piece in kept]
     if len(unpacked) > _MOST_READ:
         return refused(f"{len(unpacked)} files are more than {_MOST_READ}: hand in submission.py alone")
@@ -412,13 +413,20 @@ def _unread(path: PurePosixPath, entry: Entry) -> Piece:
 
 def _piece(one: Mapping[str, Any], places: Mapping[str, str]) -> Piece:
     path = PurePosixPath(one["path"])
-    over = next((place for inner, place in places.items() if PurePosixPath(without_ending(inner)) in path.parents), "")
-    place = places.get(one["path"]) or (f"{over}/{path.name}" if over else str(path))
+    place = places.get(one["path"]) or _place_inside(path, places)
     python = bool(largest(path.name))
     problem = one["problem"].replace(one["path"], place, 1)
     if not python and not problem:
         problem = f"{place} is neither Python nor a notebook, and is not read."
     return Piece(path, place, one["content"], problem, one["cell"], python)
+
+
+def _place_inside(path: PurePosixPath, places: Mapping[str, str]) -> str:
+    """Where a path below the student lies in the download: perhaps in an archive, of whose place that is a part."""
+    for inner, place in places.items():
+        if path.is_relative_to(without_ending(inner)):
+            return str(PurePosixPath(place) / path.relative_to(without_ending(inner)))
+    return str(path)
 
 
 def _named_for(paths: Iterable[PurePosixPath]) -> set[str]:

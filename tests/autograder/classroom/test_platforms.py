@@ -122,7 +122,11 @@ def test_a_clone_without_work_and_a_clone_in_an_archive(tmp_path: Path) -> None:
         place = root / "gpu-submissions" / name.replace("gpu-ada", "gpu-idle")
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(content if "submission_cuda" not in name else starter(place.parent.name, place.name))
-    found = {(one.student, one.lab): one for one in read_class(root).handed_in}
+    whole = read_class(root)
+    found = {(one.student, one.lab): one for one in whole.handed_in}
+    inside = [fate.path for fate in whole.fates if fate.student == "gpu-zip"]
+    assert inside and all(path.startswith("gpu-submissions/gpu-zip.zip/gpu-ada") for path in inside)
+    assert len(set(inside)) == len(inside)
     assert found["idle", ""].problem == "The repository of idle has unchanged starters only."
     (zipped_one,) = [one for one in found.values() if one.student == "gpu-zip"]
     assert (zipped_one.lab, zipped_one.content) == (LAB, b"# ada's\n")
