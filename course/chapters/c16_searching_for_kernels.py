@@ -38,6 +38,18 @@ CORPORA = {
     "mutant": "references with one change",
     "exploit": "attacks on the judge",
 }
+KEPT = ("no", "some", "all")
+FOUND = ("wrong answer", "fault", "traffic", "nothing")
+# Beside cuBLASLt with autotuning. A100: arXiv 2512.02551, abstract. H100: the lists of CUDA-L2's repository at commit
+# dbe0177, eval_results/cuda_l2_h100_F32F16F16F32_speedup_{offline,server}.csv, the column of the better layout.
+PUBLISHED = (
+    ("CUDA-L2's paper, 16-bit sums, a grid of shapes", "A100", "its offline", "1.114", "", ""),
+    ("CUDA-L2's paper, 16-bit sums, a grid of shapes", "A100", "its server", "1.159", "", ""),
+    ("CUDA-L2's list, 32-bit sums, a grid of shapes", "H100", "its offline", "1.070", "1.056", "338 of 1000"),
+    ("the same, all sides 4,096 or more", "H100", "its offline", "0.928", "0.926", "58 of 64"),
+    ("CUDA-L2's list, 32-bit sums, a grid of shapes", "H100", "its server", "1.221", "1.195", "203 of 1000"),
+    ("the same, all sides 4,096 or more", "H100", "its server", "0.966", "0.964", "50 of 64"),
+)
 _SEEDS = range(100)
 
 
@@ -283,18 +295,59 @@ def table_of_places() -> Markdown:
 
 
 def table_of_verdicts() -> Markdown:
-    """How many submissions of each part of the judge's corpus got which status, and whether that was expected."""
-    judged = results_of("judge")
-    if judged is None:
+    """How far submissions of each part of the corpus came with the judge, and what the emulator alone found."""
+    judged, emulated = results_of("judge"), results_of("seeds")
+    if judged is None or emulated is None:
         return Markdown("*Verdicts on the corpus: not measured yet.*")
-    found = [(r.variant.partition("/")[0], r.conditions.partition(";")[0], r.value) for r in judged.records]
+    by_judge = Counter((_corpus(r), _kept(r)) for r in judged.records)
+    by_emulator = Counter((_corpus(r), _found(r)) for r in emulated.records)
     rows = []
     for kind, what in CORPORA.items():
-        statuses = Counter(status for one, status, _ in found if one == kind)
-        expected = sum(value == 1 for one, _, value in found if one == kind)
-        common = ", ".join(f"{status} {count}" for status, count in statuses.most_common(3))
-        rows.append((f"{kind}: {what}", str(statuses.total()), str(int(expected)), common))
-    return table(["corpus", "submissions", "verdict as expected", "most frequent statuses"], rows)
+        on_gpu = [str(by_judge[kind, kept]) for kept in KEPT]
+        alone = [str(by_emulator[kind, found]) for found in FOUND]
+        ran = any(by_emulator[kind, found] for found in FOUND)
+        rows.append((f"{kind}: {what}", *on_gpu, *(alone if ran else ["not run"] * len(FOUND))))
+    heads = [f"judge: {kept} points" for kept in KEPT]
+    return table(["corpus", *heads, *(f"emulator: {found}" for found in FOUND)], rows)
+
+
+def _corpus(record: results.Record) -> str:
+    return record.variant.partition("/")[0]
+
+
+def _kept(record: results.Record) -> str:
+    """How many points the judge left a submission, one of KEPT."""
+    return {"passed": "all", "partial": "some"}.get(record.conditions.partition(";")[0], "no")
+
+
+def _found(record: results.Record) -> str:
+    """The part by which the emulator fails a submission for every seed, one of FOUND."""
+    part = record.conditions.partition(":")[0]
+    return {"correctness": "wrong answer", "safety": "fault", "traffic": "traffic"}.get(part, "nothing")
+
+
+def seen_by_no_answer() -> Counter[str]:
+    """Of wrong submissions that kept points on the GPU, as their answers are right: what the emulator finds."""
+    judged, emulated = (results.read(results.DIRECTORY / f"{file}.json") for file in ("judge", "seeds"))
+    found = {(r.name, r.variant): _found(r) for r in emulated.records}
+    kept = [r for r in judged.records if _corpus(r) in ("wrong", "mutant") and _kept(r) == "some"]
+    return Counter(found[r.name, r.variant] for r in kept)
+
+
+def table_of_lineage() -> Markdown:
+    """What was published of machine-written products, and what this chapter's search gains by each protocol."""
+    race = results_of("search")
+    rows: list[Sequence[str]] = list(PUBLISHED)
+    for protocol in PROTOCOLS if race else ():
+        assert race is not None
+        ratios = [r.ratio or 0 for r in race.records if (r.metric, r.variant) == (protocol, RIVALS[-1])]
+        mean, geomean = np.mean(ratios), race.find("half product", f"geometric mean, {protocol}", variant=RIVALS[-1])
+        lost = f"{sum(ratio < 1 for ratio in ratios)} of {len(ratios)}"
+        gpu = race.header.gpu.removeprefix("NVIDIA ")
+        rows.append(
+            ("this chapter's search, 64 drawn shapes", gpu, protocol, f"{mean:.3f}", f"{geomean.value:.3f}", lost)
+        )
+    return table(["kernels", "GPU", "protocol", "mean of ratios", "geometric mean", "shapes lost"], rows)
 
 
 def table_of_costs(race: results.Results | None) -> Markdown:

@@ -95,6 +95,18 @@ class TestEveryLab:
                 least = truth_of(lab.name).share(name, output)
                 assert changed > least or changed == least == 0, f"{output} hardly depends on {name}"
 
+    def test_a_constant_along_an_axis_is_wrong(self, lab: Lab) -> None:
+        """The criteria of robust-kbench for tasks: outputs leave a small range, and vary along every axis."""
+        task = lab.task
+        values = generate(np, task, case_of(task, Family.NORMAL), 1)
+        expected, bound = task.expected(np, values), task.bound(np, values)
+        for name, output in expected.items():
+            for axis in range(output.ndim):
+                if output.shape[axis] > 1:
+                    with np.errstate(invalid="ignore"):  # infinities less infinities
+                        apart = abs(output - output.mean(axis=axis, keepdims=True))
+                    assert np.mean(apart > bound[name]) > 0.4, f"a constant along axis {axis} of {name} is often right"
+
     def test_expected_has_the_shape_of_the_outputs(self, lab: Lab) -> None:
         task = lab.task
         for case in task.correctness:

@@ -92,3 +92,36 @@ def test_the_table_of_verdicts_counts_each_record_once() -> None:
     assert sum(int(row[2]) for row in rows) == sum(one["value"] == 1 for one in kept)
     wrong = [one["conditions"].startswith("wrong answer;") for one in kept if one["variant"].startswith("wrong/")]
     assert f"wrong answer {sum(wrong)}," in next(row[3] for row in rows if row[0].startswith("wrong:"))
+
+
+def test_the_emulator_stands_beside_the_judge_for_each_part_of_the_corpus() -> None:
+    rows = {row.split("|")[1].split(":")[0].strip(): row for row in c16.table_of_verdicts().data.splitlines()}
+    cells = {kind: [cell.strip() for cell in rows[kind].split("|")[2:-1]] for kind in c16.CORPORA}
+    assert cells["reference"] == ["0", "0", "21", "0", "0", "0", "21"]
+    assert cells["exploit"][3:] == ["not run"] * 4
+    wrong = [r for r in records("seeds.json") if r["variant"].startswith("wrong/")]
+    races = [r for r in wrong if r["conditions"].startswith("safety")]
+    assert cells["wrong"][4] == str(len(races)) and cells["wrong"][6] == "0"
+    assert sum(map(int, cells["wrong"][:3])) == len(wrong)
+
+
+def test_answers_alone_miss_what_the_text_says() -> None:
+    assert c16.seen_by_no_answer() == {"fault": 41, "traffic": 36}
+    kept = [r for r in records("judge.json") if r["conditions"].startswith("partial")]
+    assert sum(r["variant"].split("/")[0] in ("wrong", "mutant") for r in kept) == 77
+
+
+def test_the_lineage_ends_in_what_the_search_measured() -> None:
+    rows = c16.table_of_lineage().data.splitlines()[2:]
+    assert len(rows) == len(c16.PUBLISHED) + len(c16.PROTOCOLS)
+    server = [
+        one["ratio"]
+        for one in records("search.json")
+        if (one["metric"], one.get("variant")) == ("server latency of a graph", "cuBLASLt autotuned")
+    ]
+    shown = [cell.strip() for cell in rows[-1].split("|")]
+    assert shown[4:7] == [
+        f"{np.mean(server):.3f}",
+        f"{math.exp(np.mean(np.log(server))):.3f}",
+        f"{sum(ratio < 1 for ratio in server)} of 64",
+    ]
