@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from course.captures import captured
 from course.kernel_cell import KernelCell
 from warplab.emulator import Profile, execute, profile
 from warplab.emulator.profiling.profile import BUDGET
@@ -16,7 +17,6 @@ from warplab.emulator.profiling.reach import Reach
 from warplab.emulator.profiling.reach import reach as reach_of
 from warplab.hardware import Chip
 from warplab.plan.assemble import with_machine_code
-from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Execution
 from warplab.plan.model import ArrayArgument, HostCall, Plan, Role, ScalarArgument
 
@@ -35,7 +35,7 @@ def emulate(
 
     A case has the host function's arguments by name, in order: NumPy arrays and numbers; `out` is written. `function`
     is another host function of the cell than the one it is named after; a launch that has not ended after `budget` warp
-    instructions is taken to be endless; a seed draws the order of warps and of what completes. Raises what `capture`
+    instructions is taken to be endless; a seed draws the order of warps and of what completes. Raises what `captured`
     raises.
     """
     plans = _plans(cell, cases, function)
@@ -71,8 +71,8 @@ def _plans(cell: KernelCell, cases: Sequence[dict[str, Any]], function: str) -> 
 
 @lru_cache(maxsize=16)
 def _captured(path: Path, _text: bytes, architecture: str, calls: tuple[HostCall, ...]) -> tuple[Plan, ...]:
-    """As `capture`, once for each text: a notebook runs a cell for its result, then again for a picture."""
-    return tuple(with_machine_code(plan, architecture) for plan in capture(path, calls, (architecture,)))
+    """As `captured`, once for each text: a notebook runs a cell for its result, then again for a picture."""
+    return tuple(with_machine_code(plan, architecture) for plan in captured(path, calls, architecture))
 
 
 def _described(case: dict[str, Any]) -> tuple[ArrayArgument | ScalarArgument, ...]:

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from autograder.spec.lab import CHECKOUT
+from course.captures import captured
 from course.cell_file import cell_file
 from warplab.emulator import Profile, profile
 from warplab.errors import WarplabError
 from warplab.files import write_whole
 from warplab.plan.assemble import with_machine_code
-from warplab.plan.capture.submission import capture
 from warplab.plan.model import ArrayArgument, Dim3, HostCall, Role, ScalarArgument
 
 HOPPER, BLACKWELL = "sm_90a", "sm_100a"
@@ -69,7 +69,7 @@ class KernelCell:
                 arguments.append(ArrayArgument(parameter, str(array.dtype), array.shape, Role.INPUT))
             else:
                 arguments.append(ScalarArgument(parameter, inputs[parameter]))  # type: ignore[arg-type]
-        (plan,) = capture(self.path, [HostCall(self.name, tuple(arguments))], (self.architecture,))
+        (plan,) = captured(self.path, [HostCall(self.name, tuple(arguments))], self.architecture)
         plan = with_machine_code(plan, self.architecture)
         return profile(plan, arrays, launch=launch, block=block, architecture=self.architecture)
 

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from autograder.spec.lab import find_lab
 from course import results
+from course.captures import captured
 from course.chapters.spoken import dimensions
 from course.figures.experts import Groups, distinct_nodes, routed
 from course.lesson import Lesson, highlighted, solution, table
@@ -23,7 +24,6 @@ from warplab.hardware import Math, Roofline
 from warplab.hardware.chips import H200
 from warplab.hardware.small_floats import E4M3
 from warplab.plan.assemble import with_machine_code
-from warplab.plan.capture.submission import capture
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan
 
 
@@ -75,7 +75,7 @@ def waves_table(columns: int = 32) -> Markdown:
 def recorded(lab: str, file: str, dimensions: dict[str, int], **scalars: int) -> Plan:
     """What a solution launches for arrays of these dimensions. No data are known here."""
     call = find_lab(lab).task.host_call(dimensions, scalars)
-    (plan,) = capture(solution(lab, file), [call], (EMULATED_ARCHITECTURE,))
+    (plan,) = captured(solution(lab, file), [call], EMULATED_ARCHITECTURE)
     return with_machine_code(plan, EMULATED_ARCHITECTURE)
 
 

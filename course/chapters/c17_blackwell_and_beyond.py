@@ -10,6 +10,7 @@ import numpy as np
 from IPython.display import Markdown
 from matplotlib.figure import Figure
 
+from course.captures import captured
 from course.chapters import c09_fp8
 from course.lesson import Lesson, table
 from systems.parallel import rooflines
@@ -20,7 +21,6 @@ from warplab.emulator import execute
 from warplab.figures import style
 from warplab.hardware.small_floats import E2M1, E4M3
 from warplab.plan import assembler
-from warplab.plan.capture.submission import capture
 from warplab.plan.disassembler import disassembled
 from warplab.plan.model import ArrayArgument, HostCall, Role
 
@@ -205,7 +205,7 @@ def table_of_products(x: np.ndarray, seed: int = 18) -> Markdown:
         arrays = {"a": a, "b": b, "scales_a": scales_a, "scales_b": scales_b}
         arguments = [ArrayArgument(name, str(one.dtype), one.shape, Role.INPUT) for name, one in arrays.items()]
         arguments.append(ArrayArgument("c", "float32", (len(x), len(weights)), Role.OUTPUT))
-        (plan,) = capture(PRODUCT, [HostCall(kind, tuple(arguments))], (ARCHITECTURE,))
+        (plan,) = captured(PRODUCT, [HostCall(kind, tuple(arguments))], ARCHITECTURE)
         run = execute(plan, arrays, architecture=ARCHITECTURE)
         assert not run.findings, run.findings[0].message
         exact = left @ right.T

@@ -106,7 +106,7 @@ def _die(above: float) -> tuple[Figure, Axes]:
             color=style.MUTED,
         )  # fmt: skip
         for tpc in range(on, TPCS_FULL):
-            axes.add_patch(
+            axes.add_artist(
                 Rectangle(
                     (left + 0.25 + tpc * _TPC + 0.06, bottom + 0.15), _TPC - 0.12, SMS_A_TPC * _SM, hatch="/////",
                     facecolor=style.PANEL, edgecolor=style.FAINT, linewidth=0.5, gid="off",

@@ -61,7 +61,7 @@ def last_block(n: int, block: int, *, title: str = "") -> Figure:
             axes.text(-0.4, warp + 0.5, f"warp {warp}", ha="right", va="center", size=style.SMALL, color=style.INK)
         for lane, thread in enumerate(threads):
             colour = style.BLUE if thread < cover.last else style.ORANGE if busy else style.FAINT
-            axes.add_patch(
+            axes.add_artist(
                 Rectangle(
                     (lane + 0.05, warp + 0.07), 0.9, 0.86, facecolor=colour, edgecolor="none",
                     gid=f"thread {thread} {'busy' if thread < cover.last else 'idle'}",

@@ -85,7 +85,7 @@ def floor_plan(chip: Chip, *, title: str = "") -> Figure:
 
 
 def _partition(axes: Axes, left: float, bottom: float, number: int, chip: Chip, units: Units) -> None:
-    axes.add_patch(
+    axes.add_artist(
         Rectangle((left, bottom), _WIDE, _HIGH, facecolor=style.EMPTY, edgecolor=style.MUTED, linewidth=0.8,
                   gid=f"partition {number}")
     )  # fmt: skip
@@ -127,7 +127,7 @@ def _lanes(axes: Axes, left: float, middle: float, lanes: int, colour: str, kind
 
 
 def _box(axes: Axes, left: float, bottom: float, width: float, height: float, colour: str, gid: str, text: str) -> None:
-    axes.add_patch(Rectangle((left, bottom), width, height, facecolor=colour, edgecolor="none", gid=gid))
+    axes.add_artist(Rectangle((left, bottom), width, height, facecolor=colour, edgecolor="none", gid=gid))
     axes.text(
         left + width / 2,
         bottom + height / 2,

@@ -112,7 +112,7 @@ def _registers(axes: Axes, layout: Fragment, lane: int | None) -> None:
         width = 3.5 / len(places)
         for part, (row, column) in enumerate(places):
             start = 4 - (part + 1) * width
-            axes.add_patch(
+            axes.add_artist(
                 Rectangle((start, number), width, 0.85, facecolor=colour, edgecolor=style.PANEL, linewidth=1.2)
             )
             axes.text(

@@ -48,12 +48,12 @@ def issue_slots(warps: int, chains: int, latency: int) -> Figure:
                 (cycle, min(latency, _CYCLES - cycle), style.EMPTY, "waits"),
                 (cycle, 1, style.PALETTE[warp % 5], f"warp {warp}"),
             ):
-                axes.add_patch(
+                axes.add_artist(
                     Rectangle((start, warp + 0.1), width, 0.8, facecolor=colour, edgecolor=style.PANEL, gid=name,
                               linewidth=0.6, zorder=1 if name == "waits" else 2)
                 )  # fmt: skip
         colour = style.FAINT if warp is None else style.PALETTE[warp % 5]
-        axes.add_patch(
+        axes.add_artist(
             Rectangle((cycle, warps + 0.7), 1, 0.9, facecolor=colour, edgecolor=style.PANEL, linewidth=0.6,
                       hatch="////" if warp is None else None, gid="empty" if warp is None else "used")
         )  # fmt: skip

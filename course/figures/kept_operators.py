@@ -29,7 +29,7 @@ def kept_operators(
         kind = "kept" if (one.block, one.name) in kept else _again(one)
         width, left = one.bytes / 1e6, ends[one.block]
         ends[one.block] += width
-        axes.add_patch(
+        axes.add_artist(
             Rectangle(
                 (left, one.block + 0.06), width, 0.88, facecolor=_KINDS[kind], edgecolor=style.MUTED, linewidth=0.7
             )

@@ -55,7 +55,7 @@ def lanes_to_sectors(addresses: Addresses, size: int = 4, *, title: str = "") ->
         cell = width / (SECTOR // WORD)
         for word in range(SECTOR // WORD):
             filled = sector * (SECTOR // WORD) + word in used
-            axes.add_patch(
+            axes.add_artist(
                 Rectangle(
                     (left + word * cell, 0),
                     cell,
@@ -66,7 +66,7 @@ def lanes_to_sectors(addresses: Addresses, size: int = 4, *, title: str = "") ->
                     gid="used" if filled else "unused",
                 )
             )
-        axes.add_patch(
+        axes.add_artist(
             Rectangle((left, 0), width, 0.6, fill=False, edgecolor=style.INK, linewidth=0.9, gid=f"sector {sector}")
         )
     _label_sectors(axes, boxes, width)
@@ -208,7 +208,7 @@ def _lane_names(lanes: tuple[int, ...]) -> str:
 
 
 def _lane_box(axes: Axes, lane: int, bottom: float, colour: str) -> None:
-    axes.add_patch(
+    axes.add_artist(
         FancyBboxPatch(
             (lane + 0.08, bottom),
             0.84,

@@ -63,11 +63,11 @@ def warp_on_matrix(lanes: Sequence[tuple[int, int] | None], shape: tuple[int, in
     made, (axes,) = style.figure(7, 6)
     _frame(axes, rows, columns)
     axes.set_aspect("equal")
-    axes.add_patch(Rectangle((0, 0), columns, rows, facecolor=style.EMPTY, edgecolor=style.FAINT, linewidth=1))
+    axes.add_artist(Rectangle((0, 0), columns, rows, facecolor=style.EMPTY, edgecolor=style.FAINT, linewidth=1))
     each = SECTOR // _SIZE
     for sector in sectors.sectors:
         row, column = divmod(sector * each, columns)
-        axes.add_patch(
+        axes.add_artist(
             Rectangle(
                 (column, row), each, 1, facecolor="#F6D9B8", edgecolor=style.PANEL, linewidth=0.8,
                 gid=f"sector {sector}",
@@ -125,7 +125,7 @@ def _frame(axes: Axes, rows: int, columns: int) -> None:
 
 
 def _cell(axes: Axes, row: int, column: int, colour: str, gid: str) -> None:
-    axes.add_patch(Rectangle((column, row), 1, 1, facecolor=colour, edgecolor=style.PANEL, linewidth=1.0, gid=gid))
+    axes.add_artist(Rectangle((column, row), 1, 1, facecolor=colour, edgecolor=style.PANEL, linewidth=1.0, gid=gid))
 
 
 def _axis_names(axes: Axes, rows: int, columns: int) -> None:

@@ -138,7 +138,7 @@ def _boxes(axes: Axes, code: int, number: SmallFloat) -> None:
     axes.set_ylim(-0.55, 1.05)
     for place, field in enumerate(fields):
         bit = code >> number.bits - 1 - place & 1
-        axes.add_patch(
+        axes.add_artist(
             Rectangle((place, 0), 0.94, 0.9, facecolor=_FIELDS[field], alpha=1.0 if bit else 0.3, gid=f"bit {place}")
         )
         axes.text(place + 0.47, 0.45, str(bit), ha="center", va="center", size=style.TITLE, weight="bold",

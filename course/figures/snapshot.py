@@ -65,14 +65,14 @@ def _lanes(axes, warp: int, issue: Issue | None, stall: Stall | None) -> None:
         ran = issue is not None and issue.mask >> lane & 1
         there = issue is not None and issue.active >> lane & 1
         face = COLOURS[issue.kind] if issue is not None and ran else style.FAINT if there else style.EMPTY
-        axes.add_patch(
+        axes.add_artist(
             Rectangle(
                 (lane + 0.06, warp + 0.12), 0.88, 0.76, facecolor=face, edgecolor="none",
                 gid=f"{warp} {lane} {'ran' if ran else 'idle'}",
             )
         )  # fmt: skip
     if stall is not None:
-        axes.add_patch(
+        axes.add_artist(
             Rectangle(
                 (0.06, warp + 0.12), _LANES - 0.12, 0.76, facecolor="none", edgecolor=style.INK, linewidth=0,
                 hatch=HATCHES[stall.reason], gid=f"waits {warp}",

@@ -54,7 +54,7 @@ def _cell(axes: Axes, cell: Cell, part: Pass, row: int, rows: int, stages: int, 
     height = 0.92 / rows
     top = cell.gpu + 0.04 + row * height
     depth = part.stage / max(1, stages - 1) if rows == 1 else 0.0
-    axes.add_patch(
+    axes.add_artist(
         Rectangle(
             (cell.start, top), cell.end - cell.start, height, facecolor=_COLOURS[part.kind], edgecolor=style.PANEL,
             linewidth=0.8, alpha=1 - 0.45 * depth,

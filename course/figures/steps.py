@@ -99,5 +99,5 @@ def lane_rows(rows: Mapping[str, Sequence[object]], *, marked: Mapping[str, Sequ
 
 
 def _value(axes: Axes, left: float, top: float, value: object, colour: str, gid: str) -> None:
-    axes.add_patch(Rectangle((left, top), 1, 1, facecolor=colour, edgecolor=style.PANEL, linewidth=1.2, gid=gid))
+    axes.add_artist(Rectangle((left, top), 1, 1, facecolor=colour, edgecolor=style.PANEL, linewidth=1.2, gid=gid))
     axes.text(left + 0.5, top + 0.5, f"{value}", ha="center", va="center", size=style.SMALL, color=style.ink_on(colour))

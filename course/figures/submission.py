@@ -25,7 +25,7 @@ def way_of_a_submission() -> Figure:
     axes.set_ylim(0, 2)
     for left, bottom, width, colour, title, text in _BOXES:
         ink = style.ink_on(colour)
-        axes.add_patch(Rectangle((left, bottom), width, 0.9, facecolor=colour, edgecolor="none", gid=title))
+        axes.add_artist(Rectangle((left, bottom), width, 0.9, facecolor=colour, edgecolor="none", gid=title))
         axes.text(left + 0.1, bottom + 0.77, title, va="top", weight="bold", color=ink)
         axes.text(left + 0.1, bottom + 0.48, text, va="top", size=style.SMALL, color=ink)
     for start, end in _ARROWS:

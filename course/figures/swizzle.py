@@ -89,14 +89,14 @@ def _lines(axes: Axes, span: int, asked: int, chosen: tuple[int, int], swizzled:
             at = place(span, row, piece * PIECE, swizzled=swizzled)
             line, slot = at // LINE, at % LINE // PIECE
             colour = style.PALETTE[row % 6] if piece == asked else style.EMPTY
-            axes.add_patch(
+            axes.add_artist(
                 Rectangle(
                     (slot, line), 1, 1, facecolor=colour, edgecolor=style.PANEL, linewidth=1.2,
                     gid=f"row {row} piece {piece}",
                 )
             )  # fmt: skip
             if (row, piece) == chosen:
-                axes.add_patch(
+                axes.add_artist(
                     Rectangle((slot + 0.04, line + 0.04), 0.92, 0.92, fill=False, edgecolor=style.INK, linewidth=2.2,
                               gid="chosen")
                 )  # fmt: skip

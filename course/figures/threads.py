@@ -71,7 +71,7 @@ def _counts(reach: Reach, threads: int) -> str:
 
 
 def _thread(axes: Axes, left: float, block: Dim3, thread: Dim3, colour: str) -> None:
-    axes.add_patch(
+    axes.add_artist(
         FancyBboxPatch(
             (left + 0.08, 2.3), 0.84, 0.75, boxstyle="round,pad=0,rounding_size=0.1", facecolor=colour,
             edgecolor=style.FAINT if colour == style.EMPTY else "none", gid=f"thread {block[0]} {thread[0]}",
@@ -82,7 +82,7 @@ def _thread(axes: Axes, left: float, block: Dim3, thread: Dim3, colour: str) -> 
 
 def _element(axes: Axes, left: float, cell: float, index: int, colour: str | None, *, inside: bool) -> None:
     face = style.PANEL if not inside else colour or style.EMPTY
-    axes.add_patch(
+    axes.add_artist(
         Rectangle(
             (left + 0.04 * cell, 0), 0.92 * cell, 0.75, facecolor=face, linewidth=1.2 if not inside else 0.6,
             edgecolor=style.FAINT if inside else style.RED, linestyle="-" if inside else "--",

@@ -147,7 +147,7 @@ def tile_order(
     for number, wave in enumerate(waves):
         face = _colour(number) if coloured is None or number < coloured else style.EMPTY
         for row, column in wave.tiles:
-            left.add_patch(
+            left.add_artist(
                 Rectangle(
                     (column, row), 1, 1, facecolor=face, edgecolor=style.PANEL, linewidth=0.4,
                     gid=f"tile {row} {column} wave {number}",

@@ -80,7 +80,7 @@ def _frame(axes: Axes, width: float, height: float) -> None:
 def _box(
     axes: Axes, corner: tuple[float, float], size: tuple[float, float], colour: str, gid: str, **more: Any
 ) -> None:
-    axes.add_patch(Rectangle(corner, *size, **{"facecolor": colour, "edgecolor": "none", "gid": gid, **more}))
+    axes.add_artist(Rectangle(corner, *size, **{"facecolor": colour, "edgecolor": "none", "gid": gid, **more}))
 
 
 def _global_view(axes: Axes, tiling: Tiling, block: tuple[int, int], step: int) -> None:

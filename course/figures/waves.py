@@ -52,7 +52,7 @@ def waves(
     made, (axes,) = style.figure(11, 1.35 + min(0.32 * rows, 5.5))
     for one in placed:
         colour = style.PALETTE[int(one.block // rows) % 5]
-        axes.add_patch(
+        axes.add_artist(
             Rectangle(
                 (one.start, one.sm * slots + one.slot + 0.08), one.end - one.start, 0.84, facecolor=colour,
                 edgecolor=style.PANEL, linewidth=1.2, gid=f"block {one.block}",

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Rectangle
-from matplotlib.textpath import TextPath
+from matplotlib.textpath import text_to_path
 from matplotlib.typing import ColorType
 
 # Okabe and Ito's palette, told apart with every common colour blindness (Color Universal Design, 2008), without yellow,
@@ -120,7 +120,7 @@ def _in_lines(text: str, width: float, size: float, weight: str) -> str:
         lines.append("")
         for word in line.split(" "):
             longer = f"{lines[-1]} {word}" if lines[-1] else word
-            if lines[-1] and TextPath((0, 0), longer, prop=font).get_extents().width > room:
+            if lines[-1] and text_to_path.get_text_width_height_descent(longer, font, ismath=False)[0] > room:
                 lines.append(word)
             else:
                 lines[-1] = longer

@@ -31,16 +31,19 @@ def capture(
     *,
     timeout: float = CAPTURE_SECONDS,
     isolation: Isolation | None = None,
+    process: CaptureProcess | None = None,
 ) -> list[Plan]:
     """Capture a submission: one plan for each call, with PTX for each architecture.
 
     The file is imported once in a child process and its host function called once for each of `calls`, with arrays
     that have a shape, a dtype and strides but no contents. No GPU is needed or visible. `timeout` is in seconds, for
-    all of it; `isolation` is the strongest that this machine has, unless one is named. Raises CaptureFailure with what
-    went wrong, CaptureFault if the process could not be started, and PlanError for an unknown architecture.
+    all of it; `isolation` is the strongest that this machine has, unless one is named. With `process` the child is one
+    of that process. Raises CaptureFailure with what went wrong, CaptureFault if the process could not be started, and
+    PlanError for an unknown architecture.
     """
     request = _request(read_source(Path(source)), Path(source).name, calls, architectures, timeout)
-    return decode_response(child_process.run(request, isolation or escape_probe.strongest(), timeout), request)
+    run = (process or child_process).run
+    return decode_response(run(request, isolation or escape_probe.strongest(), timeout), request)
 
 
 def answer_of(
