@@ -175,3 +175,47 @@ def test_the_command_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert len(unpacked(page.read_text(encoding="utf-8"))["ptx"]) > 10
     assert main(["run", str(tmp_path / "turn.ptx"), *launch, "--html", str(tmp_path)]) == 2
     assert f"The page cannot be written to {tmp_path}" in capsys.readouterr().err
+
+
+LOOP = """
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry turns(.param .u64 out)
+{
+    .reg .u32 %r<4>; .reg .u64 %rd<4>; .reg .pred %p;
+    ld.param.u64 %rd0, [out];
+    mov.u32 %r0, %tid.x;
+    mul.wide.u32 %rd1, %r0, 4;
+    add.u64 %rd1, %rd1, %rd0;
+    mov.u32 %r1, 0;
+again:
+    add.u32 %r1, %r1, 1;
+    bar.sync 0;
+    setp.lt.u32 %p, %r1, 1500;
+    @%p bra again;
+    st.global.u32 [%rd1], %r1;
+    ret;
+}
+"""
+# The rectangles of one drawing, how often it asks for the chart's width, and what there is to draw.
+COUNTED = """() => {
+    let boxes = 0, asked = 0;
+    const fill = CanvasRenderingContext2D.prototype.fillRect;
+    const width = Object.getOwnPropertyDescriptor(Element.prototype, "clientWidth");
+    CanvasRenderingContext2D.prototype.fillRect = function (...given) { boxes++; return fill.apply(this, given); };
+    Object.defineProperty(Element.prototype, "clientWidth", {get() { asked++; return width.get.call(this); }});
+    drawn = ""; paint();
+    return [boxes, asked, C.issues.length / ISSUE, D.warps, width.get.call($("chart"))];
+}"""
+
+
+def test_a_drawing_takes_work_for_its_pixels_and_not_for_each_instruction(tmp_path: Path) -> None:
+    out = np.zeros(128, np.uint32)
+    emulate(LOOP, grid=1, block=128, args=(out,)).profile().microscope().save(tmp_path / "page.html")
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 800, "height": 600})
+        page.goto((tmp_path / "page.html").as_uri())
+        page.wait_for_selector("#time:has-text('warp 0, time 0 ')")
+        boxes, asked, issues, warps, wide = page.evaluate(COUNTED)
+    assert issues > 20_000 and boxes <= warps * (wide + 3) and asked < 20
