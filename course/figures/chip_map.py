@@ -86,10 +86,10 @@ def residents(placed: Sequence[Placed], time: float) -> list[int]:
 def explore_blocks_on_chip() -> Explorer:
     """Sliders over the blocks of a grid and the places that an SM has for them."""
 
-    def draw(blocks: int, places_an_SM: int) -> Figure:  # noqa: N803 a label of the slider
-        return blocks_on_chip(blocks, places_an_SM)
+    def draw(blocks: int, places_per_SM: int) -> Figure:  # noqa: N803 a label of the slider
+        return blocks_on_chip(blocks, places_per_SM)
 
-    return Explorer(draw, blocks=(133, range(1, 801)), places_an_SM=(1, range(1, 9)))
+    return Explorer(draw, blocks=(133, range(1, 801)), places_per_SM=(1, range(1, 9)))
 
 
 def _die(above: float) -> tuple[Figure, Axes]:

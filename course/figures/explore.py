@@ -38,7 +38,9 @@ class Explorer:
         self.figure = draw(**{name: first for name, (first, _) in choices.items()})
         self.controls: dict[str, Any] = {}
         for name, (first, values) in choices.items():
-            common = {"value": first, "description": name.replace("_", " ")}
+            words = name.replace("_", " ")
+            wide = ipywidgets.Layout(width=f"{300 + 8 * max(len(words) - 10, 0)}px")  # with all of its words
+            common = {"value": first, "description": words, "style": {"description_width": "initial"}, "layout": wide}
             if isinstance(values, type):
                 control = ipywidgets.FloatText(**common)
             else:
@@ -48,7 +50,8 @@ class Explorer:
             control.observe(self._change, names="value")
         self.image = ipywidgets.Image(value=png(self.figure), format="png", layout=ipywidgets.Layout(max_width="100%"))
         self.message = ipywidgets.HTML()
-        self.widget = ipywidgets.VBox([ipywidgets.HBox(list(self.controls.values())), self.message, self.image])
+        controls = ipywidgets.HBox(list(self.controls.values()), layout=ipywidgets.Layout(flex_flow="row wrap"))
+        self.widget = ipywidgets.VBox([controls, self.message, self.image])
 
     def _change(self, _: dict[str, Any]) -> None:
         try:

@@ -14,13 +14,13 @@ LANES = 32
 _KIB = 1024
 
 
-def in_flight(warps: int, loads: int, bytes_a_lane: int) -> int:
+def in_flight(warps: int, loads: int, bytes_per_lane: int) -> int:
     """Bytes that an SM has on their way, if each lane of each warp has so many loads of so many bytes outstanding."""
-    return warps * loads * LANES * bytes_a_lane
+    return warps * loads * LANES * bytes_per_lane
 
 
 def bandwidth_of(
-    points: Sequence[tuple[int, float]], little: float, warps: int, loads: int, bytes_a_lane: int
+    points: Sequence[tuple[int, float]], little: float, warps: int, loads: int, bytes_per_lane: int
 ) -> Figure:
     """Where a kernel lies on measured `points` (bytes per SM, bytes per second); `little`: bytes by Little's law.
 
@@ -31,7 +31,7 @@ def bandwidth_of(
         raise ValueError("the curve needs points")
     sizes = sorted({size for size, _ in points})
     rates = [float(np.mean([rate for size, rate in points if size == one])) for one in sizes]
-    here = in_flight(warps, loads, bytes_a_lane)
+    here = in_flight(warps, loads, bytes_per_lane)
     reached = float(np.interp(here, sizes, rates))
     most = max(rates)
     made, (axes,) = style.figure(9, 3.8)
@@ -52,7 +52,7 @@ def bandwidth_of(
     many = f"{warps} warp{'s' * (warps > 1)}, {loads} load{'s' * (loads > 1)}"
     style.headline(
         made,
-        f"{many} of {bytes_a_lane} bytes per lane: {here / _KIB:g} KiB",
+        f"{many} of {bytes_per_lane} bytes per lane: {here / _KIB:g} KiB",
         f"about {reached / 1e12:.2f} TB/s, {reached / most:.0%} of the best; between measurements of 16-byte loads",
     )
     return made
@@ -61,7 +61,7 @@ def bandwidth_of(
 def explore_in_flight(points: Sequence[tuple[int, float]], little: float) -> Explorer:
     """Controls for the warps of an SM, their loads on the way and the bytes a lane loads. Raises as `bandwidth_of`."""
 
-    def draw(warps: int, loads: int, bytes_a_lane: int) -> Figure:
-        return bandwidth_of(points, little, warps, loads, bytes_a_lane)
+    def draw(warps: int, loads: int, bytes_per_lane: int) -> Figure:
+        return bandwidth_of(points, little, warps, loads, bytes_per_lane)
 
-    return Explorer(draw, warps=(16, range(1, 65)), loads=(1, range(1, 17)), bytes_a_lane=(4, [4, 8, 16]))
+    return Explorer(draw, warps=(16, range(1, 65)), loads=(1, range(1, 17)), bytes_per_lane=(4, [4, 8, 16]))

@@ -83,7 +83,7 @@ def waves(
 def explore_waves() -> Explorer:
     """Choose how many equal blocks there are and how many an SM holds; see the waves and the tail."""
 
-    def draw(blocks: int, places_an_SM: int) -> Figure:  # noqa: N803 a label of the slider
-        return waves([1.0] * blocks, sms=4, slots=places_an_SM)
+    def draw(blocks: int, places_per_SM: int) -> Figure:  # noqa: N803 a label of the slider
+        return waves([1.0] * blocks, sms=4, slots=places_per_SM)
 
-    return Explorer(draw, blocks=(9, range(1, 41)), places_an_SM=(1, range(1, 5)))
+    return Explorer(draw, blocks=(9, range(1, 41)), places_per_SM=(1, range(1, 5)))

@@ -123,7 +123,7 @@ class TestWaves:
         with pytest.raises(ValueError, match="at least one block"):
             waves([])
         page = explore_waves()
-        page.controls["places_an_SM"].value = 4
+        page.controls["places_per_SM"].value = 4
         assert page.image.value[:4] == b"\x89PNG"
 
 
