@@ -28,6 +28,7 @@ from autograder.spec.seeds import secret_seed
 from autograder.written import WrittenFile
 from warplab.errors import DeviceError, WarplabError
 from warplab.files import write_whole
+from warplab.plan.capture.several_process import CaptureProcesses
 from warplab.sandbox.isolation import Isolation
 
 FULL_MARKS, NOT_FULL_MARKS, USAGE_ERROR, CANNOT_GRADE, NOT_ALL_READ = 0, 1, 2, 3, 4
@@ -231,7 +232,10 @@ def _grades(
     console: Console,
     second_opinion: bool = False,
 ) -> Iterator[Report]:
-    """Grade in turn: one's own submissions in one worker, each of the others in a fresh one that nobody has used."""
+    """Grade in turn: one's own submissions in one worker, each of the others in a fresh one that nobody has used.
+
+    The captures of several of one's own are forked from one process: what they import takes longer than they do.
+    """
     allow_reduced = getattr(options, "allow_reduced_isolation", False)
     others = [source for _, source in work if not submissions.is_own(source)]
     machines = [
@@ -244,16 +248,19 @@ def _grades(
         started_ahead.close_rest()  # they are for one's own
     with ExitStack() as kept:
         shared = {machine: kept.enter_context(ConfinedWorker(machine, own=True)) for machine in set(machines)}
+        captures = kept.enter_context(CaptureProcesses())
         for done, ((lab, source), machine) in enumerate(zip(work, machines, strict=True)):
             with ExitStack() as stack:
-                worker = shared[machine]
+                worker, captured_in = shared[machine], None
                 if source in others:
                     require_isolation(machine.isolation, source, allow_reduced)
                     worker = stack.enter_context(ConfinedWorker(machine, own=False))
                     worker.start()
                     require_isolation(worker.isolation or Isolation.REDUCED, source, allow_reduced)
+                elif len(work) > 1:
+                    captured_in = captures.for_text(source.read_text(encoding="utf-8", errors="replace"))
                 progress = stack.enter_context(terminal.progress_bar(console, f"{lab.name}/{clean(source.name)}"))
-                request = Request(lab, source, machine, options.seed, quick, second_opinion)
+                request = Request(lab, source, machine, options.seed, quick, second_opinion, captured_in=captured_in)
                 try:
                     report = grade(request, worker, progress)
                 except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Captures of a notebook: one process makes all of them, since what a kernel imports takes longer than its capture."""
+"""Captures of a notebook: its kernel keeps the processes that make them, since imports take longer than a capture."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from warplab.plan.capture.several_process import CaptureProcess
+from warplab.plan.capture.several_process import CaptureProcesses
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import HostCall, Plan
 
-_kept: dict[bool, CaptureProcess] = {}  # by whether they import CuPy, which takes a second
+PROCESSES = CaptureProcesses()
 _turn = threading.Lock()
+atexit.register(PROCESSES.close)
 
 
 def captured(source: Path, calls: Sequence[HostCall], architecture: str) -> list[Plan]:
     """As `capture`, for one architecture."""
     with _turn:
-        with_cupy = "cupy" in source.read_text(encoding="utf-8")
-        if with_cupy not in _kept:
-            _kept[with_cupy] = CaptureProcess()
-            atexit.register(_kept[with_cupy].close)
-        return capture(source, calls, (architecture,), process=_kept[with_cupy])
+        process = PROCESSES.for_text(source.read_text(encoding="utf-8"))
+        return capture(source, calls, (architecture,), process=process)

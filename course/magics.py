@@ -16,6 +16,7 @@ from autograder.records.request import Request
 from autograder.report.html_page import fragment
 from autograder.report.links import Links
 from autograder.spec.lab import CHECKOUT, find_any, labs_folder
+from course.captures import PROCESSES
 from course.cell_file import cell_file
 from course.waiting import Waiting
 from warplab.errors import WarplabError
@@ -48,7 +49,8 @@ def submit(line: str, cell: str) -> None:
         machine = choose_machine("auto", lab.oldest, own=True)
         if machine not in _workers:
             _workers[machine] = ConfinedWorker(machine, own=True)
-        report = grade(Request(lab, path, machine), _workers[machine], waiting.progress)
+        request = Request(lab, path, machine, captured_in=PROCESSES.for_text(cell))
+        report = grade(request, _workers[machine], waiting.progress)
     except KeyboardInterrupt:
         waiting.answer("Stopped by you, nothing was graded.")
     except WarplabError as error:

@@ -29,6 +29,7 @@ from warplab.plan import assemble, assembler, disassembler
 from warplab.plan import cache as cache_of_files
 from warplab.plan.capture import child_process, escape_probe, nvrtc, submission
 from warplab.plan.capture.protocol import Request
+from warplab.plan.capture.several_process import CaptureProcesses
 from warplab.sandbox.isolation import Isolation
 
 STARTS = frozenset(
@@ -52,6 +53,8 @@ def begin(item: pytest.Item) -> None:
     """Have what follows be started by this test, or not."""
     Now.test, Now.refused = item.nodeid, ""
     Now.marks = frozenset(mark.name for mark in item.iter_markers())
+    # Without the mark no test leaves a process that captures are forked from to the next one.
+    CaptureProcesses.for_text = _FOR_TEXT if "cold_captures" in Now.marks else lambda self, text: None  # type: ignore
     if Now.marks & STARTERS:
         Now.marks -= {"stored"}
         cache_of_files.read, cache_of_files.write, assembler.version = _READ, _WRITE, _VERSION
@@ -140,6 +143,7 @@ def _write(kind: str, key: str, content: bytes) -> None:
 
 
 _READ, _WRITE, _VERSION = cache_of_files.read, cache_of_files.write, assembler.version
+_FOR_TEXT = CaptureProcesses.for_text
 _COMPILE_CPP, _TRIED_OUT = nvrtc.compile_cpp, escape_probe._tried_out
 nvrtc.compile_cpp = _compile_cpp  # before anybody imports it by its name
 sys.addaudithook(_watch)

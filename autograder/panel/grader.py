@@ -20,7 +20,7 @@ from autograder.spec.lab import find_lab
 from autograder.spec.seeds import secret_seed
 from warplab.errors import WarplabError
 from warplab.files import write_whole
-from warplab.plan.capture.several_process import CaptureProcess
+from warplab.plan.capture.several_process import CaptureProcesses
 from warplab.worker.process import WorkerError
 
 _PAGE = "autograder.worker.microscope_stage:page"
@@ -36,7 +36,7 @@ class Grader:
 
     def __init__(self) -> None:
         self._workers: dict[Machine, ConfinedWorker] = {}
-        self._captured_in: dict[bool, CaptureProcess] = {}  # by whether they imported CuPy, which takes a second
+        self._captured_in = CaptureProcesses()
         self._folder = tempfile.TemporaryDirectory(prefix="warplab-panel-")
 
     def grade(self, target: Target, way: str, progress: Callable[[str, float], None]) -> Report:
@@ -46,7 +46,7 @@ class Grader:
         """
         source = self._written(target)
         machine = choose_machine("emulator" if way == LIVE else "auto", target.lab.oldest, own=True)
-        process = self._process(target)
+        process = self._captured_in.for_text(target.text)
         request = Request(target.lab, source, machine, quick=way != GRADE, captured_in=process)
         report = grade(request, self._worker(machine), progress)
         if way == GRADE and target.kept:
@@ -60,7 +60,7 @@ class Grader:
         """
         lab, seed = find_lab(target.lab.name), secret_seed()
         drawn, machine = lab.drawn(seed), choose_machine("emulator", lab.needs, own=True)
-        submission = read_submission(self._written(target), captured_in=self._process(target))
+        submission = read_submission(self._written(target), captured_in=self._captured_in.for_text(target.text))
         worker = self._worker(machine)
         runner = Runner(worker, drawn, seed)
         runner.warm_up()
@@ -79,22 +79,14 @@ class Grader:
         """End the workers."""
         for worker in self._workers.values():
             worker.close()
-        for process in self._captured_in.values():
-            process.close()
         self._workers.clear()
-        self._captured_in.clear()
+        self._captured_in.close()
         self._folder.cleanup()
 
     def _written(self, target: Target) -> Path:
         source = Path(self._folder.name) / target.name
         write_whole(source, target.text)
         return source
-
-    def _process(self, target: Target) -> CaptureProcess:
-        with_cupy = "cupy" in target.text
-        if with_cupy not in self._captured_in:
-            self._captured_in[with_cupy] = CaptureProcess()
-        return self._captured_in[with_cupy]
 
     def _worker(self, machine: Machine) -> ConfinedWorker:
         if machine not in self._workers:

@@ -8,8 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from course.captures import PROCESSES
 from course.kernel_cell import kernel_cell
 from course.trial import attempt
+from warplab.plan.capture import child_process
+from warplab.plan.capture.escape_probe import strongest
+from warplab.sandbox.isolation import Isolation
 
 pytestmark = pytest.mark.stored
 
@@ -58,3 +62,18 @@ def test_an_edited_cell_is_captured_anew(tmp_path: Path) -> None:
     ones = np.where(np.arange(64) < 40, np.arange(64) + 1, 0)
     assert shown(SHIFT, 64, tmp_path, ones)[1]
     assert not shown(SHIFT.replace("+ 1", "+ 2"), 64, tmp_path, ones)[1]
+
+
+@pytest.mark.processes
+@pytest.mark.cold_captures
+@pytest.mark.skipif(strongest() is Isolation.REDUCED, reason="nothing keeps captures from each other here")
+def test_a_notebook_keeps_the_process_of_its_captures(tmp_path: Path) -> None:
+    expected, kept = np.where(np.arange(64) < 40, np.arange(64), 0), []
+    try:
+        for more in (1, 2):
+            assert shown(SHIFT.replace("+ 1", f"+ {more}"), 64, tmp_path, expected + more * (np.arange(64) < 40))[1]
+            kept.append(child_process.survivors())
+    finally:
+        PROCESSES.close()
+    assert kept[0] == kept[1] != []
+    assert not child_process.survivors()

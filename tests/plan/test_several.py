@@ -11,7 +11,7 @@ from warplab.plan.capture import child_process
 from warplab.plan.capture.escape_probe import strongest
 from warplab.plan.capture.failure import CaptureFailure
 from warplab.plan.capture.protocol import Request, decode_response
-from warplab.plan.capture.several_process import CaptureProcess
+from warplab.plan.capture.several_process import CaptureProcess, CaptureProcesses
 from warplab.plan.model import ArrayArgument, HostCall, Role, ScalarArgument
 from warplab.sandbox.isolation import Isolation
 
@@ -70,6 +70,14 @@ def test_each_request_comes_out_as_alone_and_the_second_takes_no_new_process(
     monkeypatch.setattr(child_process, "run", None)  # what goes wrong is carried out there
     assert [outcome(process.run, one) for one in asked] == alone
     assert alone[0] != alone[1]
+
+
+def test_one_process_is_kept_for_all_texts_that_import_the_same() -> None:
+    with CaptureProcesses() as kept:
+        assert kept.for_text(NUMBA) is kept.for_text("import numba") is not kept.for_text(CUPY)
+        assert outcome(kept.for_text(NUMBA).run, request(NUMBA, 100)) == ([((2, 1, 1), (64, 1, 1))], 1)
+        assert child_process.survivors()
+    assert not child_process.survivors()
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,30 @@ class CaptureProcess:
         return self._process
 
 
+class CaptureProcesses:
+    """Capture processes for one person's submissions: one for those that name CuPy, which takes a second to import, and
+    one for the others. Use as a context manager, or call `close`."""
+
+    def __init__(self) -> None:
+        self._of: dict[bool, CaptureProcess] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def for_text(self, text: str) -> CaptureProcess:
+        """The process for a submission with this text."""
+        return self._of.setdefault("cupy" in text, CaptureProcess())
+
+    def close(self) -> None:
+        """End them."""
+        for process in self._of.values():
+            process.close()
+        self._of.clear()
+
+
 def _read(stream: Any, answers: queue.Queue[bytes | None]) -> None:
     with suppress(OSError, ValueError):
         while (frame := several.read_frame(stream)) is not None:
