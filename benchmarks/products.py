@@ -41,6 +41,7 @@ from systems.kernels.arrays import Described
 from systems.kernels.chips import Chip, chip_of
 from systems.kernels.half_matmul import chosen, product
 from systems.kernels.half_recipes import Choice, Problem
+from systems.kernels.lean import Few, Thin
 from systems.kernels.model import choose, ranked
 from systems.kernels.recipes import Recipe
 from systems.search.half_product import HalfChoice, named
@@ -122,13 +123,15 @@ def offers(case: Case) -> list[Recipe]:
 
     found = [product(a, b, None, chip, noted)]
     seen: set[tuple[Any, ...]] = set()
-    ways: set[Any] = set()  # the best with copies and without, in parts of k and without, and of each lean form
+    ways: set[Any] = set()  # the best with copies and without, in parts of k and without; of lean forms by blocks
     estimates = ranked(problems[0], chip)
     for seconds, choice in estimates:
-        way: Any = (choice.copies, choice.parts > 1) if isinstance(choice.form, HalfChoice) else type(choice.form)
-        lean = not isinstance(choice.form, HalfChoice)
-        alike = replace(choice.form, stages=0) if isinstance(choice.form, HalfChoice) else choice.form
-        kind = (alike, choice.copies, choice.parts)
+        form = choice.form
+        lean = not isinstance(form, HalfChoice)
+        way: Any = (choice.copies, choice.parts > 1)
+        if lean:
+            way = form.splits if isinstance(form, Few) else Thin
+        kind = (replace(form, stages=0) if isinstance(form, HalfChoice) else form, choice.copies, choice.parts)
         new = (kind not in seen and len(seen) <= ALTERNATIVES) or way not in ways
         if new and (not lean or seconds < WORTH * estimates[0][0]):
             found.append(product(a, b, None, chip, partial(_given, choice)))

@@ -25,29 +25,56 @@ __device__ half16 rounded(float x)
     asm("cvt.rn." TYPE ".f32 %0, %1;" : "=h"(r) : "f"(x));
     return r;
 }
-// Eight elements, zeros behind the first `elements`.
-__device__ uint4 read(const half16* from, const Lines& of, int elements)
+// Some elements one by one, zeros behind them: at ends of lines and of memory, after the loads of whole ones.
+template <int COUNT> __device__ void read_each(u32 (&to)[COUNT / 2], const half16* from, long long step, int some)
 {
-    if (elements <= 0) return make_uint4(0, 0, 0, 0);
-    if (!LOOSE && elements >= 8) return __ldg((const uint4*)from);
-    return read_loose(from, of, min(8, elements));
+#pragma unroll
+    for (int i = 0; i < COUNT / 2; ++i) {
+        const u32 low = 2 * i < some ? __ldg(from + 2 * i * step) : 0;
+        const u32 high = 2 * i + 1 < some ? __ldg(from + (2 * i + 1) * step) : 0;
+        to[i] = low | high << 16;
+    }
 }
-struct Vectors { const half16* from; long long step, next; int count, k; };  // elements to the next of k, vector to vector
-// COUNT elements of a vector from position p on, zeros behind the last one.
+// Eight elements of a line from any address: loads, which do not wait for each other, then what they mean.
+struct Chunk {
+    const half16* from;
+    uint4 low, high;
+    bool whole;
+    __device__ void load(const half16* at, const Lines& of, bool there)
+    {
+        from = at, low = high = make_uint4(0, 0, 0, 0);
+        const uint4* in = (const uint4*)((u64)at & ~15ull);
+        whole = (const half16*)in >= of.from && (const half16*)(in + 1 + LOOSE) <= of.end;
+        if (there && whole) {
+            low = __ldg(in);
+            if (LOOSE) high = __ldg(in + 1);
+        }
+    }
+    __device__ void read(u32 (&to)[4]) const
+    {
+        u32 w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+        const u32 shift = LOOSE ? (u64)from & 15 : 0;
+#pragma unroll
+        for (int i = 0; i < 6; ++i) w[i] = shift & 8 ? w[i + 2] : w[i];
+#pragma unroll
+        for (int i = 0; i < 5; ++i) w[i] = shift & 4 ? w[i + 1] : w[i];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) to[i] = __funnelshift_r(w[i], w[i + 1], shift % 4 * 8);
+    }
+};
+struct Vectors { const half16* from; long long step, next; int k; };  // elements to the next of k, vector to vector
+// COUNT elements of a vector from position p on, zeros behind the last one; WIDE if they are all there.
 template <int COUNT> __device__ void read_vector(u32 (&to)[COUNT / 2], const Vectors& of, int vector, int p)
 {
     const half16* from = of.from + vector * of.next + p * of.step;
-    const int some = vector < of.count ? of.k - p : 0;
-    if (WIDE && some >= COUNT) {
-        if (COUNT == 8) *(uint4*)to = __ldg((const uint4*)from);
-        else *(uint2*)to = __ldg((const uint2*)from);
-        return;
-    }
-#pragma unroll
-    for (int i = 0; i < COUNT / 2; ++i) {
-        const u32 low = 2 * i < some ? __ldg(from + 2 * i * of.step) : 0;
-        const u32 high = 2 * i + 1 < some ? __ldg(from + (2 * i + 1) * of.step) : 0;
-        to[i] = low | high << 16;
+    if (!WIDE) {
+        read_each<COUNT>(to, from, of.step, of.k - p);
+    } else if (COUNT == 8) {
+        const uint4 all = p + COUNT <= of.k ? __ldg((const uint4*)from) : make_uint4(0, 0, 0, 0);
+        to[0] = all.x, to[1] = all.y, to[COUNT / 2 - 2] = all.z, to[COUNT / 2 - 1] = all.w;
+    } else {
+        const uint2 all = p + COUNT <= of.k ? __ldg((const uint2*)from) : make_uint2(0, 0);
+        to[0] = all.x, to[1] = all.y;
     }
 }
 #if SPLITS > 1
@@ -75,78 +102,84 @@ product(half16* __restrict__ c, long long c_line, long long c_vector, int lines,
 {
     extern __shared__ __align__(16) float sums[];  // WARPS x LINES x PITCH
     const Lines of = {l_from, l_from + extent, pitch};
-    const Vectors x_of = {x_from, x_step, x_next, vectors, k};
+    const Vectors x_of = {x_from, x_step, x_next, k};
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int rank = blockIdx.x % SPLITS, line0 = blockIdx.x / SPLITS * LINES;
     float d[QUARTERS][EIGHTS][4] = {};
-    constexpr int SPAN = DEPTH * STEPS;
+    constexpr int SPAN = DEPTH * STEPS, COUNT = DEPTH / 4, CHUNKS = LINES_DOWN ? 4 : 2;  // of a thread, in a step
+    // Lines and vectors behind the last one are others again: nothing of them is stored
+    const int far = line0 + 8 * g < lines ? line0 + 8 * g : line0;
+    auto at = [&](int p, int i) {  // a chunk of a step of k, from position p on
+        return LINES_DOWN ? l_from + (p + i) * pitch + far : l_from + min(line0 + g + 8 * i, lines - 1) * pitch + p;
+    };
+    auto elements = [&](int p, int i) {  // of k that the chunk has, of each of its lines
+        return LINES_DOWN ? (p + i < k ? 8 : 0) : min(8, max(0, k - p));
+    };
 #pragma unroll 1
     for (long long first = (rank * WARPS + warp) * SPAN; first < k; first += SPLITS * WARPS * SPAN) {
-#if LINES_DOWN
-        uint4 w[STEPS][4];
-        u32 x[STEPS][EIGHTS][2];
+        Chunk chunks[STEPS][CHUNKS];
+        u32 x[STEPS][EIGHTS][COUNT / 2], w[CHUNKS][4];
 #pragma unroll
         for (int s = 0; s < STEPS; ++s) {
-            const int p = (int)first + s * DEPTH + 4 * t;
+            const int p = (int)first + s * DEPTH + COUNT * t;
 #pragma unroll
-            for (int e = 0; e < 4; ++e)
-                w[s][e] = read(l_from + (p + e) * pitch + line0 + 8 * g, of, p + e < k ? lines - line0 - 8 * g : 0);
+            for (int i = 0; i < CHUNKS; ++i) chunks[s][i].load(at(p, i), of, elements(p, i) == 8);
 #pragma unroll
-            for (int j = 0; j < EIGHTS; ++j) read_vector<4>(x[s][j], x_of, 8 * j + g, p);
+            for (int j = 0; j < EIGHTS; ++j) read_vector<COUNT>(x[s][j], x_of, min(8 * j + g, vectors - 1), p);
         }
 #pragma unroll
         for (int s = 0; s < STEPS; ++s) {
-            u32 words[4][4];
+            const int p = (int)first + s * DEPTH + COUNT * t;
 #pragma unroll
-            for (int e = 0; e < 4; ++e)
-                words[e][0] = w[s][e].x, words[e][1] = w[s][e].y, words[e][2] = w[s][e].z, words[e][3] = w[s][e].w;
+            for (int i = 0; i < CHUNKS; ++i) {
+                const int some = elements(p, i);
+                chunks[s][i].read(w[i]);
+                if (some && (some < 8 || !chunks[s][i].whole))
+                    read_each<8>(w[i], at(p, i), 1, LINES_DOWN ? lines - far : some);
+            }
+            if (WIDE && p < k && k < p + COUNT) {
+#pragma unroll
+                for (int j = 0; j < EIGHTS; ++j)
+                    read_each<COUNT>(x[s][j], x_from + min(8 * j + g, vectors - 1) * x_next + p, 1, k - p);
+            }
+            __syncwarp();
+#if LINES_DOWN
 #pragma unroll
             for (int q = 0; q < 4; ++q) {  // of two neighbouring lines, two of k each
-                const u32 a0 = __byte_perm(words[0][q], words[1][q], 0x5410);
-                const u32 a1 = __byte_perm(words[0][q], words[1][q], 0x7632);
-                const u32 a2 = __byte_perm(words[2][q], words[3][q], 0x5410);
-                const u32 a3 = __byte_perm(words[2][q], words[3][q], 0x7632);
+                const u32 a0 = __byte_perm(w[0][q], w[1][q], 0x5410), a1 = __byte_perm(w[0][q], w[1][q], 0x7632);
+                const u32 a2 = __byte_perm(w[2][q], w[3][q], 0x5410), a3 = __byte_perm(w[2][q], w[3][q], 0x7632);
 #pragma unroll
                 for (int j = 0; j < EIGHTS; ++j) multiply(d[q][j], a0, a1, a2, a3, x[s][j][0], x[s][j][1]);
             }
-        }
 #else
-        uint4 w[STEPS][2];
-        u32 x[STEPS][EIGHTS][4];
 #pragma unroll
-        for (int s = 0; s < STEPS; ++s) {
-            const int p = (int)first + s * DEPTH + 8 * t;
+            for (int j = 0; j < EIGHTS; ++j)
 #pragma unroll
-            for (int h = 0; h < 2; ++h) {
-                const int line = line0 + g + 8 * h;
-                w[s][h] = read(l_from + line * pitch + p, of, line < lines ? k - p : 0);
-            }
-#pragma unroll
-            for (int j = 0; j < EIGHTS; ++j) read_vector<8>(x[s][j], x_of, 8 * j + g, p);
-        }
-#pragma unroll
-        for (int s = 0; s < STEPS; ++s)
-#pragma unroll
-            for (int j = 0; j < EIGHTS; ++j) {
-                multiply(d[0][j], w[s][0].x, w[s][1].x, w[s][0].y, w[s][1].y, x[s][j][0], x[s][j][1]);
-                multiply(d[0][j], w[s][0].z, w[s][1].z, w[s][0].w, w[s][1].w, x[s][j][2], x[s][j][3]);
-            }
+                for (int half = 0; half < 4; half += 2)
+                    multiply(d[0][j], w[0][half], w[1][half], w[0][half + 1], w[1][half + 1], x[s][j][half],
+                             x[s][j][half + 1]);
 #endif
+        }
     }
+    auto put = [&](int line, int vector, float sum) {
+        if (line0 + line < lines && vector < vectors) c[(line0 + line) * c_line + vector * c_vector] = rounded(sum);
+    };
 #pragma unroll
     for (int q = 0; q < QUARTERS; ++q)
 #pragma unroll
         for (int j = 0; j < EIGHTS; ++j)
 #pragma unroll
             for (int h = 0; h < 2; ++h) {
-                const int line = LINES_DOWN ? 8 * g + 2 * q + h : g + 8 * h;
-                *(float2*)(sums + (warp * LINES + line) * PITCH + 8 * j + 2 * t) = make_float2(d[q][j][2 * h], d[q][j][2 * h + 1]);
+                const int line = LINES_DOWN ? 8 * g + 2 * q + h : g + 8 * h, vector = 8 * j + 2 * t;
+                const float *two = d[q][j] + 2 * h;
+#if WARPS * SPLITS == 1
+                put(line, vector, two[0]), put(line, vector + 1, two[1]);
+#else
+                *(float2*)(sums + (warp * LINES + line) * PITCH + vector) = make_float2(two[0], two[1]);
+#endif
             }
+#if WARPS * SPLITS > 1
     __syncthreads();
-    auto put = [&](int i, float sum) {
-        const int line = line0 + i / VECTORS, vector = i % VECTORS;
-        if (line < lines && vector < vectors) c[line * c_line + vector * c_vector] = rounded(sum);
-    };
     auto place = [&](int i) {  // neighbours of c by neighbouring lanes
         return c_line == 1 ? i % LINES * VECTORS + i / LINES : i;
     };
@@ -157,7 +190,10 @@ product(half16* __restrict__ c, long long c_line, long long c_vector, int lines,
         return sum;
     };
 #if SPLITS == 1
-    for (int n = threadIdx.x; n < LINES * VECTORS; n += THREADS) put(place(n), sum_of(place(n)));
+    for (int n = threadIdx.x; n < LINES * VECTORS; n += THREADS) {
+        const int i = place(n);
+        put(i / VECTORS, i % VECTORS, sum_of(i));
+    }
 #else
     for (int i = threadIdx.x; i < LINES * VECTORS; i += THREADS)  // each place is one thread's
         sums[i / VECTORS * PITCH + i % VECTORS] = sum_of(i);
@@ -168,8 +204,9 @@ product(half16* __restrict__ c, long long c_line, long long c_vector, int lines,
         float sum = 0;
 #pragma unroll
         for (int s = 0; s < SPLITS; ++s) sum += read_peer(at, s);
-        put(i, sum);
+        put(i / VECTORS, i % VECTORS, sum);
     }
     sync_blocks();  // no block leaves while a peer may still read it
+#endif
 #endif
 }

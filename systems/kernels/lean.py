@@ -5,6 +5,7 @@ They begin faster than the template's forms, read lines that begin anywhere with
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from systems.kernels.matrices import Matrix, up
@@ -34,7 +35,8 @@ class Thin:
         arguments = _strided(c)
         arguments += tuple(Value("int32", size) for size in (c.rows, c.columns, a.columns))
         arguments += (*_strided(a), *_strided(b))
-        code = Code(("loose.cuh", "thin.cu"), "product", (*_type(bfloat16), ("BFLOAT16", str(int(bfloat16)))))
+        defined = {"BFLOAT16": bfloat16, "A_ALONG": a.across == 1, "B_ALONG": b.down == 1, "ROWS": c.across == 1}
+        code = Code(("loose.cuh", "thin.cu"), "product", (*_type(bfloat16), *_numbers(defined)))
         blocks = up(c.rows, SIDE) * up(c.columns, SIDE)
         return code, Launch("product", (blocks, 1, 1), (THIN_THREADS, 1, 1), arguments)
 
@@ -55,6 +57,12 @@ class Few:
         """Whether one factor has few enough lines, and every warp has a part of k."""
         return min(m, n) <= MOST_VECTORS and k > 16 * (self.warps * self.splits - 1)
 
+    def steps(self, vectors: int, k: int, down: bool, loose: bool) -> int:
+        """Steps of k whose loads a warp has in flight: as many as its registers hold beside another block's."""
+        most = 4 >> (down or loose) >> (vectors > 16)
+        share = up(k, depth_of_a_step(down) * self.warps * self.splits)
+        return min(most, 1 << (share.bit_length() - 1))
+
     def launch(self, a: Matrix, b: Matrix, c: Matrix, bfloat16: bool) -> tuple[Code, Launch]:
         """The product of factors whose lines, or k, lie side by side, with c at any strides."""
         if c.rows < c.columns:
@@ -63,12 +71,10 @@ class Few:
         lines = a.turned if down else a
         wide = b.down == 1 and b.turned.mapped
         eighths = up(c.columns, 8)
-        steps = 4 if eighths <= (1 if down else 2) else 2
+        steps = self.steps(c.columns, a.columns, down, not lines.mapped)
         defined = {"LINES_DOWN": int(down), "LOOSE": int(not lines.mapped), "WIDE": int(wide), "EIGHTS": eighths}
         defined |= {"WARPS": self.warps, "SPLITS": self.splits, "STEPS": steps}
-        code = Code(
-            ("loose.cuh", "few.cu"), "product", (*_type(bfloat16), *((name, str(of)) for name, of in defined.items()))
-        )
+        code = Code(("loose.cuh", "few.cu"), "product", (*_type(bfloat16), *_numbers(defined)))
         arguments = _strided(c)
         arguments += tuple(Value("int32", size) for size in (c.rows, c.columns, a.columns))
         arguments += (Pointer(lines.name), Value("uint64", lines.extent), Value("uint64", lines.pitch))
@@ -87,8 +93,17 @@ def lines_of_a_warp(down: bool) -> int:
     return 64 if down else 16
 
 
+def depth_of_a_step(down: bool) -> int:
+    """Of k."""
+    return 16 if down else 32
+
+
 def _type(bfloat16: bool) -> tuple[tuple[str, str], ...]:
     return (("TYPE", '"bf16"' if bfloat16 else '"f16"'),)
+
+
+def _numbers(defined: Mapping[str, int]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, str(int(number))) for name, number in defined.items())
 
 
 def _strided(matrix: Matrix) -> tuple[Argument, ...]:

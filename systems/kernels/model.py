@@ -13,7 +13,7 @@ from functools import cache
 
 from systems.kernels.chips import Chip
 from systems.kernels.half_recipes import Choice, Problem, takes
-from systems.kernels.lean import FORMS, Few, Thin, lines_of_a_warp
+from systems.kernels.lean import FORMS, Few, Thin, depth_of_a_step, lines_of_a_warp
 from systems.kernels.matrices import up
 from systems.search.half_product import CHOICES, HalfChoice
 
@@ -44,7 +44,8 @@ def seconds(form: HalfChoice, problem: Problem, chip: Chip, parts: int = 1) -> f
         loop += _chunks(form, problem, chip) * steps_of_slice * blocks * form.threads / 128
         loop += chip.walk * _loose_chunks(form, problem) * steps_of_slice * up(blocks, beside)
     busy = min(units * shared, chip.clusters[shared - 1] * shared)
-    reading = 2 * (m * k + k * n) / min(chip.dram, chip.stream * busy)
+    torn_a, torn_b = (chip.torn if it else 1 for it in (problem.a_straddles, problem.b_straddles))
+    reading = 2 * (m * k * torn_a + k * n * torn_b) / min(chip.dram, chip.stream * busy)
     writing = 2 * m * n / chip.dram * (LOOSE_STORES if problem.c_loose else 1)
     rounds = 1 if form.stays else up(blocks, beside)
     time = chip.start + max(loop, reading) + chip.round * rounds + chip.staying * form.stays + writing
@@ -71,11 +72,11 @@ def seconds_of_few(form: Few, problem: Problem, chip: Chip) -> float:
     vectors, lines = sorted((problem.m, problem.n))
     down, loose = (problem.b_down, problem.b_loose) if turned else (problem.a_down, problem.a_loose)
     wide = not (problem.a_down or problem.a_loose if turned else problem.b_down or problem.b_loose)
-    eighths, depth = up(vectors, 8), 16 if down else 32
-    steps = 4 if eighths <= (1 if down else 2) else 2
+    eighths, depth = up(vectors, 8), depth_of_a_step(down)
+    steps = form.steps(vectors, problem.k, down, loose)
     units = up(lines, lines_of_a_warp(down)) * form.splits
     blocks = up(units, chip.clusters[form.splits - 1] * form.splits)
-    room = chip.threads // (32 * form.warps) // (2 if eighths > 2 or down else 1)
+    room = chip.threads // (32 * form.warps) // 4  # a thread has many registers
     beside = min(blocks, max(room, 1))
     turns = up(problem.k, depth * steps * form.warps * form.splits)
     loads = turns * steps * form.warps * eighths * (1 if wide else depth // 4)

@@ -1,6 +1,6 @@
 // c = a b where k is small, so that writing c is most of the work: in float32, from shared memory, by tiles of 64 x 64.
-// All strides are in elements and may be any; rows of c that have their elements side by side are written by words of
-// two, wherever they begin. It follows loose.cuh.
+// All strides are in elements and may be any: a factor is read along k (A_ALONG, B_ALONG) or across it. Rows of c that
+// have their elements side by side (ROWS) are written by words of two, wherever they begin. It follows loose.cuh.
 #define SIDE 64
 #define DEPTH 32  // of k at a time
 #define HIGH 8    // rows of a warp
@@ -22,16 +22,24 @@ __device__ u32 pack(float low, float high)
     asm("cvt.rn." TYPE "x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
     return r;
 }
-// DEPTH x SIDE elements as float32, `step` from one of k to the next; loaded in the order in which they lie in memory.
-__device__ void load(float (&to)[DEPTH][PITCH], const half16* from, long long step, long long next, int depth, int side)
-{
+// DEPTH x SIDE elements, `step` from one of k to the next, in the order in which they lie in memory: first all loads,
+// which do not wait for each other, then all stores as float32.
+template <bool ALONG> struct Tile {
+    half16 each[DEPTH * SIDE / 256];
+    __device__ int p(int i) const { return ALONG ? threadIdx.x % DEPTH : i * (256 / SIDE) + threadIdx.x / SIDE; }
+    __device__ int s(int i) const { return ALONG ? i * (256 / DEPTH) + threadIdx.x / DEPTH : threadIdx.x % SIDE; }
+    __device__ void load(const half16* from, long long step, long long next, int depth, int side)
+    {
 #pragma unroll
-    for (int i = 0; i < DEPTH * SIDE / 256; ++i) {
-        const int n = i * 256 + threadIdx.x;
-        const int p = step == 1 ? n % DEPTH : n / SIDE, s = step == 1 ? n / DEPTH : n % SIDE;
-        if (p < depth) to[p][s] = s < side ? widened(__ldg(from + p * step + s * next)) : 0.0f;
+        for (int i = 0; i < DEPTH * SIDE / 256; ++i)
+            each[i] = p(i) < depth && s(i) < side ? __ldg(from + p(i) * step + s(i) * next) : half16(0);
     }
-}
+    __device__ void store(float (&to)[DEPTH][PITCH]) const
+    {
+#pragma unroll
+        for (int i = 0; i < DEPTH * SIDE / 256; ++i) to[p(i)][s(i)] = widened(each[i]);
+    }
+};
 
 extern "C" __global__ void __launch_bounds__(256)
 product(half16* __restrict__ c, long long down, long long across, int m, int n, int k,
@@ -46,25 +54,29 @@ product(half16* __restrict__ c, long long down, long long across, int m, int n, 
     for (int first = 0; first < k; first += DEPTH) {
         const int depth = min(DEPTH, k - first);
         if (first) __syncthreads();
-        load(of_a, a + row0 * a_down + first * a_across, a_across, a_down, depth, m - row0);
-        load(of_b, b + first * b_down + column0 * b_across, b_down, b_across, depth, n - column0);
+        Tile<A_ALONG> left;
+        Tile<B_ALONG> right;
+        left.load(a + row0 * a_down + first * a_across, a_across, a_down, depth, m - row0);
+        right.load(b + first * b_down + column0 * b_across, b_down, b_across, depth, n - column0);
+        left.store(of_a);
+        right.store(of_b);
         __syncthreads();
 #pragma unroll 2
         for (int p = 0; p < depth; ++p) {
-            const float2 right = *(const float2*)&of_b[p][2 * lane];
+            const float2 two = *(const float2*)&of_b[p][2 * lane];
 #pragma unroll
             for (int q = 0; q < HIGH / 4; ++q) {
-                const float4 left = *(const float4*)&of_a[p][HIGH * warp + 4 * q];
-                const float each[4] = {left.x, left.y, left.z, left.w};
+                const float4 four = *(const float4*)&of_a[p][HIGH * warp + 4 * q];
+                const float each[4] = {four.x, four.y, four.z, four.w};
 #pragma unroll
                 for (int r = 0; r < 4; ++r) {
-                    d[4 * q + r][0] += each[r] * right.x;
-                    d[4 * q + r][1] += each[r] * right.y;
+                    d[4 * q + r][0] += each[r] * two.x;
+                    d[4 * q + r][1] += each[r] * two.y;
                 }
             }
         }
     }
-    const int left = n - column0;
+    const int left = min(SIDE, n - column0);
 #pragma unroll
     for (int r = 0; r < HIGH; ++r) {
         const int y = row0 + HIGH * warp + r;
@@ -72,16 +84,17 @@ product(half16* __restrict__ c, long long down, long long across, int m, int n, 
         if (y >= m) break;
         half16* to = c + y * down + column0 * across;
         int e = 2 * lane;
-        if (across == 1 && (u64)to & 2) {  // words are of this lane's second element and the next one's first
+#if ROWS
+        if ((u64)to & 2) {  // words are of this lane's second element and the next one's first
             const u32 next = __shfl_down_sync(~0u, two, 1);
             if (lane == 0) to[0] = half16(two);
             two = two >> 16 | next << 16, ++e;
         }
-        if (across == 1 && e + 1 < left && e + 1 < SIDE) {
-            *(u32*)(to + e) = two;
-        } else {
-            if (e < left) to[e * across] = half16(two);
-            if (e + 1 < left && e + 1 < SIDE) to[(e + 1) * across] = half16(two >> 16);
-        }
+        if (e + 1 < left) *(u32*)(to + e) = two;
+        else if (e < left) to[e] = half16(two);
+#else
+        if (e < left) to[e * across] = half16(two);
+        if (e + 1 < left) to[(e + 1) * across] = half16(two >> 16);
+#endif
     }
 }
