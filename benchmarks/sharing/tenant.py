@@ -293,9 +293,9 @@ def probe(name: str) -> dict[str, float]:
 def fail(role: str) -> str:
     """Write to an address that is nobody's, on a stream of its own; the first line of the error that follows."""
     own = tenant(role)
-    stream = own.cupy.cuda.Stream(non_blocking=True)
+    stream = own.torch.cuda.Stream()
     try:
-        with stream:
+        with own.cupy.cuda.ExternalStream(stream.cuda_stream):
             own.kernel("fault")((1,), (1,), ())
         stream.synchronize()
     except Exception as error:  # of whichever library notices it first

@@ -10,7 +10,8 @@ import pytest
 
 from benchmarks.sharing import __main__ as sharing
 from benchmarks.sharing import mps
-from benchmarks.sharing.tenant import CHAIN, COPY, LINE, LOADS, PROBES, RING, SMALL, ring
+from benchmarks.sharing.tenant import CHAIN, COPY, LINE, LOADS, PROBES, PRODUCT, RING, SMALL, ring
+from course import results
 from warplab.errors import WarplabError
 
 
@@ -89,3 +90,25 @@ def test_the_daemon_has_a_folder_of_its_own_and_is_told_to_end(monkeypatch: pyte
 def test_an_unknown_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert sharing.main(["mig"]) == 2
     assert "no part named mig" in capsys.readouterr().err
+
+
+@pytest.mark.pages
+def test_the_record_is_whole_and_the_page_quotes_it() -> None:
+    record = results.read(sharing.FILE)
+    assert len(record.header.commit) == 40
+    page = (Path(__file__).resolve().parents[2] / "docs" / "sharing.md").read_text(encoding="utf-8")
+    rows = {row.split("|")[1].strip(): row.split("|")[2:-1] for row in page.splitlines() if row.startswith("| ")}
+    ways = (sharing.SLICES, sharing.STREAMS, sharing.MPS)
+    for row, probe, metric, scale in (
+        ("copy, TB/s", COPY, "rate", 1e-12),
+        ("product, TFLOP/s", PRODUCT, "rate", 1e-12),
+        ("kernel of one warp, median, µs", SMALL, "latency", 1e6),
+        ("dependent loads in L2, ns", CHAIN, "latency", 1.0),
+    ):
+        worst = min if metric == "rate" else max
+        alone = record.find(probe, metric, variant=f"{ways[0]}, beside {sharing.ALONE}").value
+        figures = [alone]
+        for way in ways:
+            figures.append(worst(record.find(probe, metric, variant=f"{way}, beside {load}").value for load in LOADS))
+        shown = [float(cell.replace(",", "")) for cell in rows[row]]
+        assert shown == [round(figure * scale, 0 if figure * scale > 10 else 2) for figure in figures], row
