@@ -39,6 +39,7 @@ class Chip:
     copy: float = 3.2  # a launch before the product
     adding: float = 1.75  # a launch after it
     l2: float = 3.7e6  # bytes, of sums that are written and read again
+    from_l2: float = 6.5e6  # bytes, of lines that several blocks read
     begin: float = 3.2  # a launch of `few.cu` or `thin.cu`, whose code is short
     trip: float = 1.0  # of a block there: its first loads, and its results
     tile: float = 1.6  # of 64 x 64 outputs, from the first loads on, where an SM has several blocks to change between

@@ -13,7 +13,7 @@ from functools import cache
 
 from systems.kernels.chips import Chip
 from systems.kernels.half_recipes import Choice, Problem, takes
-from systems.kernels.lean import FORMS, Few, Thin, depth_of_a_step, lines_of_a_warp
+from systems.kernels.lean import FORMS, Few, Thin, depth_of_a_step, groups_and_eighths, lines_of_a_warp
 from systems.kernels.matrices import up
 from systems.search.half_product import CHOICES, HalfChoice
 
@@ -72,16 +72,16 @@ def seconds_of_few(form: Few, problem: Problem, chip: Chip) -> float:
     vectors, lines = sorted((problem.m, problem.n))
     down, loose = (problem.b_down, problem.b_loose) if turned else (problem.a_down, problem.a_loose)
     wide = not (problem.a_down or problem.a_loose if turned else problem.b_down or problem.b_loose)
-    eighths, depth = up(vectors, 8), depth_of_a_step(down)
-    steps = form.steps(vectors, problem.k, down, loose)
-    units = up(lines, lines_of_a_warp(down)) * form.splits
+    (groups, eighths), depth = groups_and_eighths(vectors), depth_of_a_step(down)
+    steps = form.steps(8 * eighths, problem.k, down, loose)
+    units = up(lines, lines_of_a_warp(down)) * groups * form.splits
     blocks = up(units, chip.clusters[form.splits - 1] * form.splits)
     room = chip.threads // (32 * form.warps) // 4  # a thread has many registers
     beside = min(blocks, max(room, 1))
     turns = up(problem.k, depth * steps * form.warps * form.splits)
     loads = turns * steps * form.warps * eighths * (1 if wide else depth // 4)
     busy = min(units, chip.sms)
-    reading = 2 * lines * problem.k / min(chip.dram, chip.stream * busy) * (1.15 if loose else 1)
+    reading = 2 * lines * problem.k * max(1 / min(chip.dram, chip.stream * busy), groups / chip.from_l2)
     waiting = up(blocks, beside) * turns * chip.flight
     time = chip.begin + chip.trip + max(reading, waiting, blocks * loads * chip.gathered)
     return (time + chip.meeting * (form.splits > 1)) * 1e-6

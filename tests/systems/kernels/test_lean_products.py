@@ -25,7 +25,13 @@ def forced(form: Few | Thin) -> Chooser:
 @pytest.mark.parametrize(("a_turned", "b_turned"), LAYOUTS)
 @pytest.mark.parametrize(
     ("form", "shape"),
-    [(Few(1, 1), (37, 5, 70)), (Few(4, 1), (11, 150, 600)), (Few(2, 4), (90, 27, 500)), (Thin(), (70, 131, 41))],
+    [
+        (Few(1, 1), (37, 5, 70)),
+        (Few(4, 1), (11, 150, 600)),
+        (Few(2, 4), (90, 27, 500)),
+        (Few(2, 1), (60, 75, 140)),
+        (Thin(), (70, 131, 41)),
+    ],
 )
 def test_any_layout_and_place(form: Few | Thin, shape: tuple[int, int, int], a_turned: bool, b_turned: bool) -> None:
     """Lines from multiples of 16 bytes on, and from anywhere; into an aligned c, one from anywhere, and a transpose."""
