@@ -126,7 +126,8 @@ def rejected(request: Request, text: str, rejection: Rejected) -> Report:
 
 
 def _capitalised(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
+    """With a capital letter at its beginning, unless it begins with the name of a file."""
+    return sentence if "." in sentence.partition(" ")[0] else sentence[:1].upper() + sentence[1:]
 
 
 def not_judged(request: Request, text: str, error: Exception) -> Report:

@@ -34,11 +34,12 @@ def plan_of(
     source: str = "",
     source_name: str = "submission.py",
     language: Language = Language.CUDA_CPP,
+    line: int = 0,
 ) -> Plan:
     """A plan with one kernel and one launch."""
     found = entries(ptx).get(entry)
     parameters = tuple(Parameter("", p.size, p.align) for p in found.parameters) if found else ()
-    kernel = Kernel("kernel", entry, language, parameters, {ARCHITECTURE: ptx})
+    kernel = Kernel("kernel", entry, language, parameters, {ARCHITECTURE: ptx}, line=line)
     launch = Launch("kernel", _three(grid), _three(block), arguments, shared_bytes)
     return Plan("host", {"kernel": kernel}, buffers, (launch,), source, source_name)
 
@@ -90,7 +91,7 @@ def numba_plan(
     source = Path(function.__code__.co_filename)
     return plan_of(
         ptx, entry, buffers, numba_arguments(values), grid, block, shared_bytes, source.read_text(), source.name,
-        Language.NUMBA,
+        Language.NUMBA, function.__code__.co_firstlineno,
     )  # fmt: skip
 
 

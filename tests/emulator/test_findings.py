@@ -11,9 +11,10 @@ from tests.emulator import kernels
 from tests.emulator.marks import line_of
 from tests.emulator.plans import buffer, cuda_plan, numba_plan, plan_of
 from warplab.emulator import execute
+from warplab.emulator.report.shared_arrays import shared_arrays
 from warplab.isa.demangle import demangled
 from warplab.plan.execution import Finding, FindingKind
-from warplab.plan.model import Pointer, Role, Value
+from warplab.plan.model import Kernel, Language, Pointer, Role, Value
 
 pytestmark = pytest.mark.stored
 
@@ -47,6 +48,11 @@ def test_missing_second_barrier_is_a_race_that_names_both_lines() -> None:
     assert races
     assert {f.line for f in races} <= {line_of("race writes a"), line_of("race writes b"), line_of("race reads")}
     assert any(f"line {line_of('race reads')} reads" in f.message for f in races)
+    written = {f.line: f for f in races if f.line != line_of("race reads")}
+    for line, array in ((line_of("race writes a"), "sa"), (line_of("race writes b"), "sb")):
+        if line in written:
+            row, column = written[line].index
+            assert written[line].array == f"shared array {array}" and written[line].thread == (column, row, 0)
     assert not execute(plan, {"a": a, "b": a}, sanitize=False).findings
 
 
@@ -323,6 +329,28 @@ def test_lanes_of_one_warp_race_unless_they_wait_for_each_other() -> None:
     reads = next(f for f in warp_races("neighbours", 0) if " reads shared array part[" in f.message)
     wrote = 1 + next(i for i, text in enumerate(WARP_RACES.splitlines()) if "part[t] = t;" in text)
     assert f"that line {wrote} writes" in reads.message
+
+
+@pytest.mark.parametrize(
+    ("body", "symbols", "named"),
+    [
+        ("tile = cuda.shared.array((ROWS, 4), float32)", 1, {"tile": (2, 3)}),
+        ("tile = cuda.shared.array(shape=(ROWS, 4), dtype=numba.float32)", 1, {"tile": (2, 3)}),
+        ("tile = cuda.shared.array(64, np.float32)  # flat", 1, {"tile": (11,)}),
+        ("tile = shared.array(\n        (ROWS, PITCH),\n        float32,\n    )", 1, {"tile": None}),
+        ("a = cuda.shared.array(8, float32)\n    b = cuda.shared.array((4, 8), float32)", 2, {"a": None, "b": (1, 3)}),
+        ("a = cuda.shared.array(0, float32)\n    b = cuda.shared.array((4, 8), float32)", 1, {"b": (1, 3)}),
+        ("a = cuda.shared.array(8, float32)\n    b = cuda.shared.array(8, float32)", 1, {}),  # one is not used
+        ("a = cuda.shared.array(8, float32)", 2, {}),  # a function that is called has one, too
+    ],
+)
+def test_numba_arrays_have_their_names_in_the_source(body: str, symbols: int, named: dict) -> None:
+    source = f"ROWS = 8\nPITCH = ROWS + 1\n\n\ndef kernel(x):\n    {body}\n    x[0] = 1\n\n\ndef other(x):\n"
+    source += "    c = cuda.shared.array(9, float32)\n"
+    kernel = Kernel("kernel", "kernel", Language.NUMBA, (), {}, line=5)
+    found = shared_arrays(source, kernel, [f"_cudapy_smem_{number}" for number in range(10, 10 - symbols, -1)])
+    made = sorted(found.items(), key=lambda item: int(item[0].rsplit("_", 1)[1]))
+    assert {array.name: array.index(44) for _, array in made} == named
 
 
 def test_names_of_cpp_variables() -> None:

@@ -295,7 +295,7 @@ class Session:
         counts, cubin = np.sum([m.counts for m in machines], axis=0), self._cubin(launch)
         self.profiles.append(CountedLaunch(launch, program, counts, traffic, cubin))
         self.left -= self.profiles[-1].total.warp_instructions
-        explainer = Explainer(program, self.space, launch, self.plan.kernels[launch.kernel].language)
+        explainer = Explainer(program, self.space, launch, self.plan)
         records = merge([record for m in machines for record in m.finding_records()] + self._races(machines, launch))
         self.notes |= explainer.notes(records)
         records = [record for record in records if record[F_KIND] != FAULT_SAME_VALUE]

@@ -113,7 +113,7 @@ def test_a_column_of_the_tile_meets_in_one_bank(transposed: Profile) -> None:
         access = transposed.access(line, occurrence, warp=3, index=0)
         assert (access.cost, access.ideal, access.banks.conflicts) == (32, 1, 31)
         column = 3 + 8 * occurrence  # threadIdx.y is the warp, and j goes up by 8
-        assert [lane.index for lane in access.lanes] == [(32 * lane + column,) for lane in range(32)]
+        assert [lane.index for lane in access.lanes] == [(lane, column) for lane in range(32)]
         assert {a // 4 % 32 for a in access.addresses} == {column}
         stored = transposed.access(line, occurrence, warp=3, index=1)
         # Block (2, 1) writes rows 64 on and columns 32 on of out.

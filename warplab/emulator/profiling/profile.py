@@ -223,4 +223,4 @@ def _resolver(session: Session, launch: Launch) -> Resolver:
     space = session.space.outline()
     sizes = tuple(r.data.size for r in session.space.regions)
     shared = program.dynamic_start + launch.shared_bytes if launch.shared_bytes else program.static_shared
-    return Resolver(program, space, sizes, Places(program, space, launch), shared)
+    return Resolver(program, space, sizes, Places(program, space, launch, session.plan), shared)

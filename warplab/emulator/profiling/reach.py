@@ -13,7 +13,7 @@ from warplab.emulator.profiling.profile import ProfileError, profile
 from warplab.plan.execution import Execution
 from warplab.plan.model import Dim3, Launch, Plan, Pointer
 
-SHARED = "a shared array"  # as findings call those of Numba kernels, which have no names
+SHARED = "a shared array"  # any of the kernel's
 _MOST_BLOCKS = 64  # each is a run of the emulator
 
 
@@ -84,7 +84,7 @@ def reach(plan: Plan, inputs: dict[str, np.ndarray], array: str, *, architecture
                     index = address.index or (address.address // access.size,)
                     found[Touch(block, thread, index, address.inside)] = None
     if not shape:
-        shape = (1 + max((touch.index[0] for touch in found), default=-1),)
+        shape = tuple(1 + max(places) for places in zip(*(touch.index for touch in found), strict=False)) or (0,)
     return Reach(array, shape, launch.grid, launch.block, tuple(found), tuple(issued), seen.execution)
 
 

@@ -95,7 +95,7 @@ from warplab.emulator.report.spelling import spelling
 from warplab.emulator.report.surroundings import Surroundings
 from warplab.emulator.report.tensor_memory import TENSOR_FAULTS, is_advisory, tensor_sentence
 from warplab.plan.execution import Extent, Finding, FindingKind
-from warplab.plan.model import Language, Launch
+from warplab.plan.model import Launch, Plan
 
 LONGEST_TEXT = 300  # characters of an instruction in a message
 KINDS = {
@@ -148,14 +148,14 @@ def _warps(numbers: list[int]) -> str:
 class Explainer:
     """Turns the fault records of one launch into findings."""
 
-    def __init__(self, program: Program, space: AddressSpace, launch: Launch, language: Language) -> None:
+    def __init__(self, program: Program, space: AddressSpace, launch: Launch, plan: Plan) -> None:
         self.program = program
         self.space = space
         self.launch = launch
         self.kernel = launch.kernel
-        self.words = spelling(language)
+        self.words = spelling(plan.kernels[launch.kernel].language)
         self.code = Surroundings(program)
-        self.places = Places(program, space, launch)
+        self.places = Places(program, space, launch, plan)
 
     def explain(self, record: np.ndarray) -> Finding:
         """One record (int64 [F_FIELDS]) as a finding."""

@@ -8,8 +8,9 @@ from math import prod
 from warplab.emulator.core.state.layout import OFFSET_MASK, RANK_SHIFT, SHARED_BASE, SPACE_LOCAL, SPACE_SHARED
 from warplab.emulator.memory import AddressSpace
 from warplab.emulator.program import Program
+from warplab.emulator.report.shared_arrays import shared_arrays
 from warplab.isa.demangle import demangled
-from warplab.plan.model import Buffer, Launch, Pointer
+from warplab.plan.model import Buffer, Launch, Plan, Pointer
 
 
 @dataclass(frozen=True)
@@ -46,20 +47,14 @@ def argument_name(launch: Launch, buffer: str) -> str:
     return names.pop() if len(names) == 1 else buffer
 
 
-def shared_variable(name: str) -> str:
-    """A readable name for a shared array; Numba's are numbered and say nothing to a student."""
-    if "cudapy" in name:
-        return "a shared array"
-    return f"shared array {demangled(name.rsplit(':', 1)[-1])}"
-
-
 class Places:
     """Names the addresses of one launch."""
 
-    def __init__(self, program: Program, space: AddressSpace, launch: Launch) -> None:
+    def __init__(self, program: Program, space: AddressSpace, launch: Launch, plan: Plan) -> None:
         self._program = program
         self._space = space
         self._launch = launch
+        self._arrays = shared_arrays(plan.source, plan.kernels[launch.kernel], program.shared_symbols)
         self._names: dict[str, str] = {}  # of buffers
 
     def at(self, space: int, address: int, size: int) -> Place:
@@ -90,5 +85,14 @@ class Places:
                 best, start = name, offset
         if self._program.dynamic_shared and address >= self._program.dynamic_start:
             best, start = self._program.dynamic_shared[0], self._program.dynamic_start
-        name = shared_variable(best) if best else "shared memory"
-        return Place(name, ((address - start) // max(size, 1),), None, owner)
+        offset = address - start
+        known = self._arrays.get(best)
+        index = known.index(offset) if known else None
+        return Place(self._shared_name(best), index or (offset // max(size, 1),), None, owner)
+
+    def _shared_name(self, symbol: str) -> str:
+        if symbol in self._arrays:
+            return f"shared array {self._arrays[symbol].name}"
+        if "cudapy" in symbol:
+            return "a shared array"
+        return f"shared array {demangled(symbol.rsplit(':', 1)[-1])}" if symbol else "shared memory"
