@@ -29,9 +29,9 @@ def matmul(a: Any, b: Any, out: Any = None) -> Any:
     backward pass.
 
     Contiguous rows or columns that begin at multiples of 16 bytes (transposes, slices) are read where they are. Others
-    (n or k not a multiple of 8 in row-major arrays) are aligned in shared memory by a slower kernel, or copied first. A
-    model of an H200 decides which should be faster. The first call of a kind compiles a kernel, which takes one to
-    three seconds and stays in the user's cache.
+    (n or k not a multiple of 8 in row-major arrays) are aligned in registers or shared memory, or copied first. A few
+    rows or columns, and a small k, have kernels of their own. A model of the GPU decides which should be fastest. The
+    first call of a kind compiles a kernel, which takes one to three seconds and stays in the user's cache.
 
     Raises KernelError for other dtypes, for dimensions, devices or sizes that do not fit together, for arrays that are
     not on a GPU, for compute capabilities other than 9.0, and where PyTorch would record a gradient.

@@ -13,7 +13,7 @@ from systems.kernels.half_recipes import Choice, Problem
 from systems.kernels.lean import Few, Thin
 from systems.kernels.model import choose
 from tests.systems.kernels import emulated
-from tests.systems.kernels.test_half_products import FEW, LAYOUTS, Chooser, check, matrix
+from tests.systems.kernels.half import FEW, LAYOUTS, Chooser, check, matrix
 
 
 def forced(form: Few | Thin) -> Chooser:
