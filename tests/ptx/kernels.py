@@ -333,4 +333,25 @@ def _words_of_other_blocks() -> Case:
     )
 
 
-CASES = [*_products(), _moves(), _copies(), _conversions(), _surroundings(), _agreement(), _words_of_other_blocks()]
+def _tell_other_gpus(a, words, seen):
+    t = cuda.threadIdx.x
+    ptx.store_release_4_system(ptx.address(words, t), a[t])
+    cuda.syncwarp()
+    seen[t] = ptx.load_acquire_4_system(ptx.address(words, 31 - t))
+
+
+def _words_of_other_gpus() -> Case:
+    a = np.random.default_rng(5).integers(0, 1 << 32, 32, dtype=np.uint32)
+    return Case("system scope", _tell_other_gpus, {"a": a}, {"words": a, "seen": a[::-1]})
+
+
+CASES = [
+    *_products(),
+    _moves(),
+    _copies(),
+    _conversions(),
+    _surroundings(),
+    _agreement(),
+    _words_of_other_blocks(),
+    _words_of_other_gpus(),
+]

@@ -23,7 +23,8 @@ from warplab.emulator.memory import (
     plan_regions,
 )
 from warplab.emulator.model.caches import CacheModel
-from warplab.emulator.model.reads import ReadsOfSms
+from warplab.emulator.model.ranks import LinkOfRanks
+from warplab.emulator.model.reads import ReadsOfSms, Waves
 from warplab.emulator.order import Order, downwards, drawn, upwards
 from warplab.emulator.program import Program
 from warplab.emulator.races import CELLS, CellMap, RaceSearch, Reach, races_between_blocks
@@ -80,6 +81,7 @@ class Session:
     recorder: Recorder | None = None
     caches: Chip | None = None
     reads_only: bool = False
+    copied: frozenset[str] | None = None
     reverse: bool = False
     searched: int = CELLS
     space: AddressSpace = field(init=False)
@@ -222,10 +224,12 @@ class Session:
         return downwards(window) if self.reverse else upwards()
 
     def _run_with_caches(self, chip: Chip, launch: Launch, crew: Crew, program: Program) -> CacheTraffic:
-        """Run all clusters in waves and the model of the caches, or of reads only, after each."""
+        """Run all clusters in waves and the model of the caches, of reads only or of two ranks, after each."""
         kernel = self.plan.kernels[launch.kernel]
-        model: CacheModel | ReadsOfSms
-        if self.reads_only:
+        model: CacheModel | Waves
+        if self.copied is not None:
+            model = LinkOfRanks(chip, launch, self._residence(launch).gpu, self.space.regions, self.copied)
+        elif self.reads_only:
             model = ReadsOfSms(chip, launch, self._residence(launch).gpu)
         else:
             model = CacheModel(chip, self.architecture, launch, kernel, program.static_shared - SHARED_BASE)
@@ -465,6 +469,7 @@ def execute(
     reverse: bool = False,
     caches: Chip | None = None,
     reads_only: bool = False,
+    copied: frozenset[str] | None = None,
     watch: tuple[str, int] | None = None,
     searched_elements: int = CELLS,
 ) -> Execution:
@@ -482,7 +487,9 @@ def execute(
     both orders, the length of turns and what asynchronous operations do meanwhile random: the same seed gives the same
     execution, whatever `workers` is. `watch` names a buffer and a byte in it: the result's `writer` is the thread whose
     store wrote that byte last. With `caches`, a chip, its L1 and L2 are modelled (`LaunchProfile.caches`), on one
-    thread, and blocks start in the order of their numbers; with `reads_only` nothing but what the busiest SM reads is.
+    thread, and blocks start in the order of their numbers; with `reads_only` nothing but what the busiest SM reads is,
+    with `copied` nothing but what crosses the link of two ranks (`model/ranks.py`), each of which has a copy of the
+    arrays that it names.
 
     Raises PlanError when the plan does not fit together or an input is missing, ValueError for `reverse` with a seed.
     """
@@ -500,6 +507,7 @@ def execute(
         seed,
         caches=caches,
         reads_only=reads_only,
+        copied=copied,
         reverse=reverse,
         searched=searched_elements,
     )

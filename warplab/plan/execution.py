@@ -159,6 +159,11 @@ class Counters:
     # Of all launches on an H200, modelled and not measured; filled where a budget is on them.
     estimated_nanoseconds: int = 0
     busiest_sm_sectors: int = 0  # of global memory, read by the SM that reads the most in a launch, each counted once
+    # Of two ranks on one GPU (warplab.emulator.model.ranks), filled where a budget is on them.
+    launches: int = 0
+    link_read_sectors: int = 0  # of the other rank's memory, in each request
+    link_written_sectors: int = 0  # to the other rank's memory, by stores, atomics and copies
+    narrow_signals: int = 0  # fences, signals and atomics in the kernels' PTX whose scope ends at the GPU
 
     def parts(self, name: str) -> dict[str, int]:
         """What a total of TOTALS consists of here, by counter, none that is 0; a counter is its own only part."""
@@ -276,6 +281,8 @@ class CacheTraffic:
     l2_late_hits: int = 0
     dropped_requests: int = 0  # that the model did not see, because its log was full
     most_read_by_an_sm: int = 0  # each sector counted once; filled where only reads are modelled
+    link_read_sectors: int = 0  # from the other of two ranks; filled where two ranks are modelled
+    link_written_sectors: int = 0  # to the other rank, by stores, atomics and copies
 
     @property
     def l2_sectors(self) -> int:

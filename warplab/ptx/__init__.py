@@ -119,6 +119,7 @@ from warplab.ptx.warps import (
 )
 from warplab.ptx.words import (
     load_acquire_4,
+    load_acquire_4_system,
     load_acquire_8,
     load_cluster_4,
     load_cluster_8,
@@ -137,6 +138,7 @@ from warplab.ptx.words import (
     store_relaxed_4,
     store_relaxed_8,
     store_release_4,
+    store_release_4_system,
     store_release_8,
     store_shared_4,
     store_shared_8,
@@ -180,6 +182,7 @@ __all__ = [
     "ldmatrix_x4",
     "ldmatrix_x4_trans",
     "load_acquire_4",
+    "load_acquire_4_system",
     "load_acquire_8",
     "load_bulk",
     "load_cluster_16",
@@ -238,6 +241,7 @@ __all__ = [
     "store_relaxed_4",
     "store_relaxed_8",
     "store_release_4",
+    "store_release_4_system",
     "store_release_8",
     "store_shared_16",
     "store_shared_4",

@@ -61,23 +61,27 @@ _AGREED = {  # PTX ISA, "Memory Consistency Model": what these order between the
 }
 
 
-def _agreed(operation: str, order: str, size: int) -> Callable:
-    """A load or store of one word that other blocks of the GPU read or write in the same launch."""
-    register, name = {4: U32, 8: U64}[size], f"{operation}_{order}_{size}"
+def _agreed(operation: str, order: str, size: int, scope: str = "gpu") -> Callable:
+    """A load or store of one word that other blocks read or write in the same launch, on this GPU or (sys) on any."""
+    register, word = {4: U32, 8: U64}[size], f"{operation}_{order}_{size}"
+    name, reach = (word, "") if scope == "gpu" else (f"{word}_system", ", on this GPU and others")
     where = f"`address`: uint64, in global memory, aligned to {size} bytes"
     if operation == "load":
         return instruction(
             name,
-            f"ld.{order}.gpu.global.b{8 * size} {{d}}, [{{0}}];",
+            f"ld.{order}.{scope}.global.b{8 * size} {{d}}, [{{0}}];",
             [U64],
             register,
-            doc=f"{name}(address) -> uint{8 * size}: {_AGREED[order]}.\n\n        {where} (sm_70).\n        ",
+            doc=f"{name}(address) -> uint{8 * size}: {_AGREED[order]}{reach}.\n\n        {where} (sm_70).\n        ",
         )
     return instruction(
         name,
-        f"st.{order}.gpu.global.b{8 * size} [{{0}}], {{1}};",
+        f"st.{order}.{scope}.global.b{8 * size} [{{0}}], {{1}};",
         [U64, register],
-        doc=f"{name}(address, word): {_AGREED[order]}.\n\n        {where}; `word`: uint{8 * size} (sm_70).\n        ",
+        doc=f"""{name}(address, word): {_AGREED[order]}{reach}.
+
+        {where}; `word`: uint{8 * size} (sm_70).
+        """,
     )
 
 
@@ -85,3 +89,5 @@ load_relaxed_4, load_relaxed_8 = (_agreed("load", "relaxed", size) for size in (
 load_acquire_4, load_acquire_8 = (_agreed("load", "acquire", size) for size in (4, 8))
 store_relaxed_4, store_relaxed_8 = (_agreed("store", "relaxed", size) for size in (4, 8))
 store_release_4, store_release_8 = (_agreed("store", "release", size) for size in (4, 8))
+load_acquire_4_system = _agreed("load", "acquire", 4, "sys")
+store_release_4_system = _agreed("store", "release", 4, "sys")

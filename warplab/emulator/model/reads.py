@@ -28,26 +28,44 @@ _READS = (LOG_READ, LOG_READ_PAST_L1, LOG_BULK_READ)
 _SECTORS = 4  # of a line
 
 
-class ReadsOfSms:
-    """The reads of a launch of which an SM holds `blocks_per_sm` blocks at once. A wave runs whole: its blocks may wait
-    for each other."""
+class Waves:
+    """The requests of a launch of which an SM holds `blocks_per_sm` blocks at once. A wave runs whole: its blocks may
+    wait for each other."""
 
     def __init__(self, chip: Chip, launch: Launch, blocks_per_sm: int) -> None:
         self.log = RequestLog(LOG_LIMIT)
-        self._sms = chip.sms
         self._blocks_per_sm = blocks_per_sm
         cluster = prod(launch.cluster)
         self._clusters = prod(launch.grid) // cluster
         self._wave = max(chip.sms * blocks_per_sm // cluster, 1)
-        self._pairs = np.empty(0, dtype=np.int64)  # a sector and an SM that read it
 
     def slices(self) -> Iterator[tuple[int, int]]:
         """Clusters [first, last) to run, one part after the other."""
         for first in range(0, self._clusters, self._wave):
             yield first, min(first + self._wave, self._clusters)
-            self._note(self.log.take())
+            self.note(self.log.take())
 
-    def _note(self, entries: np.ndarray) -> None:
+    def note(self, entries: np.ndarray) -> None:
+        """Take what the blocks of a wave asked for, entries of the log."""
+        raise NotImplementedError
+
+    def told(self, **amounts: int) -> CacheTraffic:
+        """These amounts; nothing of caches."""
+        none = dict.fromkeys(CacheTraffic.__dataclass_fields__, 0)
+        own = {"blocks_per_sm": self._blocks_per_sm, "dropped_requests": self.log.dropped}
+        return CacheTraffic(**(none | own | amounts))
+
+
+class ReadsOfSms(Waves):
+    """The sectors that each SM reads."""
+
+    def __init__(self, chip: Chip, launch: Launch, blocks_per_sm: int) -> None:
+        super().__init__(chip, launch, blocks_per_sm)
+        self._sms = chip.sms
+        self._pairs = np.empty(0, dtype=np.int64)  # a sector and an SM that read it
+
+    def note(self, entries: np.ndarray) -> None:
+        """Keep which SMs read which sectors."""
         words, sms = entries[:, 0], (entries[:, 1] >> BLOCK_SHIFT) % self._sms
         read = np.isin(words >> KIND_SHIFT & 15, _READS)
         words, sms = words[read], sms[read]
@@ -60,11 +78,4 @@ class ReadsOfSms:
 
     def traffic(self) -> CacheTraffic:
         """The sectors of the SM that reads the most of them; nothing of caches."""
-        most = int(np.bincount(self._pairs % self._sms, minlength=1).max())
-        none = dict.fromkeys(CacheTraffic.__dataclass_fields__, 0)
-        told = {
-            "blocks_per_sm": self._blocks_per_sm,
-            "dropped_requests": self.log.dropped,
-            "most_read_by_an_sm": most,
-        }
-        return CacheTraffic(**(none | told))
+        return self.told(most_read_by_an_sm=int(np.bincount(self._pairs % self._sms, minlength=1).max()))
