@@ -32,6 +32,9 @@ _PLAIN = {
     "estimated_nanoseconds": "estimated time in ns",
     "warp_instructions": "warp instructions",
     "busiest_sm_sectors": "sectors of the busiest SM",
+    "link_read_sectors": "sectors read over the link",
+    "link_written_sectors": "sectors written over the link",
+    "narrow_signals": "signals that do not reach another GPU",
     "barriers": "warps that arrive at barriers",
 }
 

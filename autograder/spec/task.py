@@ -134,7 +134,8 @@ class Task(LabTask):
     not be 0 on the profile case if cases are to give points of their own (`Case.points`): such points are for a part of
     what is asked, not for less. `tensor_share` is the share of `flops` that tensor cores must do on the profile case,
     as the emulator counts them on every machine: a kernel that keeps all upper limits on CUDA cores earns neither
-    traffic nor efficiency.
+    traffic nor efficiency. `copied` names the arrays that each of two ranks has a copy of, for a lab with budgets on
+    what goes between ranks (autograder.worker.two_ranks).
     """
 
     kind: ClassVar = "kernels"
@@ -164,6 +165,7 @@ class Task(LabTask):
     stages_use: str = ""
     tensor_share: float = 0.0
     timed: tuple[str, ...] = ()
+    copied: tuple[str, ...] = ()
 
     @property
     def timed_cases(self) -> tuple[str, ...]:

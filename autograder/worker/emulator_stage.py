@@ -15,6 +15,7 @@ from autograder.records.status import Status
 from autograder.spec.inputs import generate
 from autograder.spec.lab import load_lab
 from autograder.spec.task import Task
+from autograder.worker import two_ranks
 from autograder.worker.judge_case import Run, judge_case
 from autograder.worker.module_variables import keeps_state
 from autograder.worker.orders import in_orders
@@ -122,27 +123,34 @@ def run(plan: bytes, task: str, case: str, seed: int, other: tuple[str, bytes] |
 
 
 def counters_of(task: Task, execution: Execution, plan: Plan, draw: Callable[[], Mapping[str, Any]]) -> Counters:
-    """What budgets are held against: the counters of all launches; the estimated time, and what the busiest SM reads,
-    where a budget is on that. For the latter the plan runs again, on the case's values, which `draw` gives."""
+    """What budgets are held against: the counters of all launches; where a budget is on them, the estimated time, what
+    the busiest SM reads, and what goes between two ranks. For the last two the plan runs again, on the case's values,
+    which `draw` gives."""
     from warplab import emulator
     from warplab.emulator.model.estimate import timed_total
 
+    def again(**options: Any) -> Execution:
+        values = draw()
+        return emulator.execute(
+            plan,
+            {name: values[name] for name in plan.buffers if name in values},
+            architecture=_architecture(plan),
+            instruction_budget=INSTRUCTION_BUDGET,
+            sanitize=False,
+            **options,
+        )
+
     budgets = {budget.counter for budget in task.budgets}
     total = timed_total(execution) if "estimated_nanoseconds" in budgets else execution.total
-    if "busiest_sm_sectors" not in budgets or execution.findings:
+    if execution.findings:
         return total
-    values = draw()
-    again = emulator.execute(
-        plan,
-        {name: values[name] for name in plan.buffers if name in values},
-        architecture=_architecture(plan),
-        instruction_budget=INSTRUCTION_BUDGET,
-        sanitize=False,
-        caches=H200,
-        reads_only=True,
-    )
-    busiest = sum(launch.caches.most_read_by_an_sm for launch in again.launches if launch.caches)
-    return replace(total, busiest_sm_sectors=busiest)
+    if budgets & set(two_ranks.LINK):
+        return two_ranks.counted(task, execution, plan, again)
+    if "busiest_sm_sectors" in budgets:
+        launches = again(caches=H200, reads_only=True).launches
+        busiest = sum(launch.caches.most_read_by_an_sm for launch in launches if launch.caches)
+        return replace(total, busiest_sm_sectors=busiest)
+    return total
 
 
 def _architecture(plan: Plan) -> str:

@@ -1,0 +1,67 @@
+"""What budgets of a lab of two ranks are held against: bytes over the link, launches, and signals that reach too few.
+
+Both ranks are halves of one launch on one GPU, where a signal of GPU scope would do and a launch waits for all blocks
+before it. Between two GPUs neither holds, so both are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from autograder.spec.task import Task
+from warplab.hardware.chips import H200
+from warplab.isa.parser import parse
+from warplab.isa.syntax import Instruction
+from warplab.plan.execution import Counters, Execution
+from warplab.plan.model import Launch, Plan
+
+LINK = ("link_read_sectors", "link_written_sectors")
+_SECTORS_OF_A_WAVEFRONT, _SECTOR = 4, 32
+_RANKS = 2
+
+
+def counted(task: Task, execution: Execution, plan: Plan, run: Callable[..., Execution]) -> Counters:
+    """The execution's counters with those of two ranks; `run` runs the plan again, on the same values."""
+    again = run(caches=H200, copied=frozenset(task.copied))
+    caches = [launch.caches for launch in again.launches if launch.caches]
+    read, written = (sum(getattr(one, name) for one in caches) for name in LINK)
+    unseen = sum(one.dropped_requests for one in caches)  # each may have crossed
+    through = sum(
+        _SECTORS_OF_A_WAVEFRONT * (one.total.cluster_load_wavefronts + one.total.cluster_store_wavefronts)
+        + one.total.bulk_cluster_bytes // _SECTOR
+        for one, launch in zip(execution.launches, plan.launches, strict=False)
+        if _joins_ranks(launch)
+    )
+    return replace(
+        execution.total,
+        launches=len(plan.launches),
+        link_read_sectors=read,
+        link_written_sectors=written + through + unseen,
+        narrow_signals=narrow_signals(plan),
+    )
+
+
+def _joins_ranks(launch: Launch) -> bool:
+    """May a cluster have blocks of both ranks, so that its shared memory is a way past the link?"""
+    (width, height, depth), (x, y, z) = launch.grid, launch.cluster
+    return (y, z) != (1, 1) or x > 1 and width * height * depth // _RANKS % x != 0
+
+
+def narrow_signals(plan: Plan) -> int:
+    """Instructions of the kernels that are launched which order or signal between blocks of one GPU only."""
+    kernels: Mapping[str, Any] = {name: plan.kernels[name] for name in {launch.kernel for launch in plan.launches}}
+    texts = {text for kernel in kernels.values() for text in kernel.ptx.values()}
+    functions = (function for text in texts for function in parse(text).functions.values())
+    return sum(_is_narrow(one) for function in functions for one in function.body if isinstance(one, Instruction))
+
+
+def _is_narrow(instruction: Instruction) -> bool:
+    """Does it reach the GPU's blocks and no further? Scopes below that are the search for races' matter."""
+    parts = instruction.opcode.split(".")
+    if any(part.startswith("shared") for part in parts) or {"sys", "cta", "cluster"} & set(parts):
+        return False
+    if parts[0] in ("atom", "red"):
+        return True  # of GPU scope if none is said
+    return parts[0] in ("ld", "st", "fence") and "gpu" in parts or parts[:2] == ["membar", "gl"]
