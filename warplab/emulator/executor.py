@@ -23,7 +23,7 @@ from warplab.emulator.memory import (
     plan_regions,
 )
 from warplab.emulator.model.caches import CacheModel
-from warplab.emulator.model.ranks import LinkOfRanks
+from warplab.emulator.model.ranks import LinkOfRanks, Span
 from warplab.emulator.model.reads import ReadsOfSms, Waves
 from warplab.emulator.order import Order, downwards, drawn, upwards
 from warplab.emulator.program import Program
@@ -228,7 +228,12 @@ class Session:
         kernel = self.plan.kernels[launch.kernel]
         model: CacheModel | Waves
         if self.copied is not None:
-            model = LinkOfRanks(chip, launch, self._residence(launch).gpu, self.space.regions, self.copied)
+            arrays = [
+                Span(region.address, region.data.size, not region.writable or region.name in self.copied)
+                for region in self.space.regions
+                if region.buffer is not None or not region.writable
+            ]
+            model = LinkOfRanks(chip, launch, self._residence(launch).gpu, arrays)
         elif self.reads_only:
             model = ReadsOfSms(chip, launch, self._residence(launch).gpu)
         else:

@@ -9,7 +9,8 @@ every request for it counts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -25,7 +26,6 @@ from warplab.emulator.core.memory.request_log import (
     LOG_READ_PAST_L1,
     LOG_WRITE,
 )
-from warplab.emulator.memory import Region
 from warplab.emulator.model.reads import Waves
 from warplab.hardware.records import Chip
 from warplab.plan.execution import CacheTraffic
@@ -38,22 +38,26 @@ _SECTORS, _SECTOR_SHIFT = 4, 5  # of a line; log2 of a sector's bytes
 _BOTH, _NEITHER = -1, RANKS  # homes beside the ranks' numbers
 
 
-class LinkOfRanks(Waves):
-    """The requests of a launch that cross the link. Each rank has a copy of the arrays named in `copied`."""
+@dataclass(frozen=True)
+class Span:
+    """Memory from an address on, so many bytes; `copied`: each rank has a copy of it, in place of a half."""
 
-    def __init__(
-        self, chip: Chip, launch: Launch, blocks_per_sm: int, regions: Sequence[Region], copied: frozenset[str]
-    ) -> None:
+    start: int
+    size: int
+    copied: bool
+
+
+class LinkOfRanks(Waves):
+    """The requests of a launch that cross the link, with arrays at these places."""
+
+    def __init__(self, chip: Chip, launch: Launch, blocks_per_sm: int, arrays: Iterable[Span]) -> None:
         super().__init__(chip, launch, blocks_per_sm)
         self._blocks = prod(launch.grid)
         bounds = [(0, _NEITHER)]
-        for region in sorted(regions, key=lambda one: one.address):
-            start, size = region.address, region.data.size
-            if not region.writable or region.name in copied:
-                bounds += [(start, _BOTH)]
-            elif region.buffer is not None:
-                bounds += [(start, 0), (start + size // RANKS, 1)]
-            bounds += [(start + size, _NEITHER)]
+        for one in sorted(arrays, key=lambda one: one.start):
+            halves = [(one.start, 0), (one.start + one.size // RANKS, 1)]
+            bounds += [(one.start, _BOTH)] if one.copied else halves
+            bounds += [(one.start + one.size, _NEITHER)]
         self._starts, self._homes = (np.array(column, dtype=np.int64) for column in zip(*bounds, strict=True))
         self._read = self._written = 0
 
