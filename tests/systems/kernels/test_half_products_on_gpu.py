@@ -13,10 +13,13 @@ from systems.kernels import KernelError, matmul
 from systems.kernels.arrays import described, library_of
 from systems.kernels.chips import chip_of
 from systems.kernels.half_matmul import product
+from systems.kernels.half_recipes import Choice
+from systems.kernels.lean import FORMS
+from systems.kernels.ready import Prepared
 
 pytestmark = pytest.mark.gpu
 
-DRAWN, MOST = 500, 3000
+DRAWN, LEAN, MOST = 500, 120, 3000
 UNIT = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 
@@ -60,6 +63,38 @@ def test_drawn_shapes_are_those_of_torch() -> None:
     for number in range(DRAWN):
         a, b = drawn(number)
         check(a, b, matmul(a, b))
+
+
+def test_lean_forms_of_drawn_shapes() -> None:
+    """Every form that takes a product of a few lines or a small k, whichever the model would choose."""
+    import torch
+
+    draw, made = random.Random(56), []
+    for number in range(LEAN):
+        a, b = drawn(number)
+        if number % 3 == 0:
+            a, b = a[:, : draw.randrange(1, 65)], b[: draw.randrange(1, 65)]
+            a, b = a[:, : len(b)], b[: a.shape[1]]
+        elif number % 3 == 1:
+            a = a[: draw.randrange(1, 129)]
+        else:
+            b = b[:, : draw.randrange(1, 129)]
+        of_a, of_b = (described(name, library_of(name, x).describe(x)) for name, x in (("a", a), ("b", b)))
+        forms = [form for form in FORMS if form.takes(a.shape[0], b.shape[1], a.shape[1])]
+        if forms:
+            choice = Choice(draw.choice(forms))
+            recipe = product(of_a, of_b, None, chip_of(0), lambda problem, chip, choice=choice: choice)
+            assert recipe is not None and recipe.chosen == choice.name and not recipe.scratch
+            made.append((a, b, recipe))
+    compile_all(recipe for _, _, recipe in made)
+    for a, b, recipe in made:
+        c = torch.full((a.shape[0], b.shape[1]), float("nan"), device="cuda", dtype=a.dtype)
+        addresses = [array.data_ptr() for array in (a, b, c)]
+        addresses += [
+            torch.empty(size, device="cuda", dtype=torch.uint8).data_ptr() for size in recipe.scratch.values()
+        ]
+        Prepared(recipe, 0, ("a", "b", "c"))(addresses, torch.cuda.current_stream().cuda_stream)
+        check(a, b, c)
 
 
 def test_into_an_out_of_any_strides_on_another_stream() -> None:
