@@ -27,12 +27,13 @@ class Layout:
     swizzle: int = 0
     transposed: bool = False
     start: int = 0  # from the start of the tile
+    width: int = K_BYTES  # of a row
 
     def places(self) -> np.ndarray:
         """Byte offsets [row, k] in the tile, by the strides of the canonical layout and its swizzle."""
         t, width = 16 // self.element, WIDTHS[self.swizzle]
         leading, stride = (offset // self.element for offset in self.offsets())
-        row, k = np.meshgrid(np.arange(self.rows), np.arange(K_BYTES // self.element), indexing="ij")
+        row, k = np.meshgrid(np.arange(self.rows), np.arange(self.width // self.element), indexing="ij")
         lines = 4 if self.swizzle == 1 else 8
         if self.transposed:
             if self.swizzle:

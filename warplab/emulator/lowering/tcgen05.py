@@ -20,11 +20,16 @@ from warplab.emulator.core.state.tensor_layout import (
     COPY_128X128B,
     COPY_128X256B,
     FORM_A_MEMORY,
+    FORM_DEEP,
     FORM_KIND_SHIFT,
     FORM_MASKED,
     FORM_PACKED_SHIFT,
     FORM_PAIR,
     FORM_SCALES_SHIFT,
+    FORM_SHIFTED,
+    FORM_SPARSE,
+    FORM_STATIONARY,
+    FORM_ZERO_COLUMNS,
     KIND_F8F6F4,
     KIND_F16,
     KIND_I8,
@@ -42,6 +47,7 @@ from warplab.emulator.core.state.tensor_layout import (
     TC_FENCE_AFTER,
     TC_FENCE_BEFORE,
     TC_PRODUCT,
+    TC_SHIFT,
     TM_ALLOC,
     TM_DEALLOC,
     TM_LOAD,
@@ -58,6 +64,8 @@ from warplab.isa.syntax import Address, Group, Immediate, Instruction, Operand
 
 _TARGETS = ("sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_110a", "sm_110f")
 _DIVIDES = ("sm_100a", "sm_100f", "sm_103a", "sm_103f")  # those that divide D
+_EXACT = tuple(t for t in _TARGETS if t.endswith("a"))
+_DEEP = ("sm_103a",)  # those with k = 96
 _REDUCES = ("sm_103a", "sm_103f", "sm_110a", "sm_110f")  # those that reduce what they load
 _SHAPES = {  # with the registers of .x1
     "32x32b": (SHAPE_32X32B, 1),
@@ -84,6 +92,9 @@ _COPIES = {
     "32x128b.warpx4": COPY_32X128B,
 }
 _COLLECTORS = tuple(f"collector__a__{use}" for use in ("fill", "use", "lastuse", "discard"))
+_B_COLLECTORS = tuple(
+    f"collector__b{buffer}__{use}" for buffer in range(4) for use in ("fill", "use", "lastuse", "discard")
+)
 _GROUPS = ("cta_group__1", "cta_group__2")
 _LARGEST_SHIFT = 15
 
@@ -297,56 +308,101 @@ def copy(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None
     lowering.emit(make_record(OP_TENSOR_CORE, 0, *places, extra=extra))
 
 
+def shift(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """shift.cta_group.down [address]."""
+    _need_target(lowering, instruction, "tcgen05.shift", _EXACT)
+    rest = [p for p in parts[2:] if p != "down"]
+    if "down" not in parts or len(rest) != 1:
+        raise Unsupported
+    form = FORM_PAIR if _is_pair(lowering, instruction, [*parts[:2], *rest]) else 0
+    place = _tensor_address(lowering, instruction.operands[0])
+    lowering.emit(make_record(OP_TENSOR_CORE, 0, place, extra=(0, 0, 0, TC_SHIFT, 0, 0, 0, form)))
+
+
+# Products
+
+
 def _form(parts: list[str]) -> tuple[str, int]:
     """The kind of a product, and the scales of a row; 0: it has none."""
-    kind = parts[3].removeprefix("kind__") if len(parts) > 3 else ""
-    modifiers = [p for p in parts[4:] if p not in _COLLECTORS]
-    if kind in _KINDS and not modifiers:
+    kind = parts[1].removeprefix("kind__") if len(parts) > 1 else ""
+    if kind in _KINDS and len(parts) == 2:
         return kind, 0
-    if kind in _SCALED and modifiers[:1] == ["block_scale"]:
-        named = _SCALED[kind]
-        scales = named.get(".".join(modifiers[1:]), 0)
+    if kind in _SCALED and parts[2:3] == ["block_scale"]:
+        scales = _SCALED[kind].get(".".join(parts[3:]), 0)
         if scales:
             return kind, scales
     raise Unsupported
 
 
-def product(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
-    """mma.cta_group.kind [d], a, b, descriptor{, lanes}, enable-input-d{, scale-input-d}, or with .block_scale
-    [d], a, b, descriptor, [scales of a], [scales of b], enable-input-d."""
-    _need_target(lowering, instruction)
-    kind, scales = _form(parts)
-    pair = _is_pair(lowering, instruction, parts)
+def _uses(parts: list[str], stationary: bool) -> tuple[list[str], bool]:
+    """The other parts of an opcode, and whether A's rows are shifted; what is kept in collectors changes no result."""
+    shifted, rest = "ashift" in parts, [p for p in parts if p != "ashift"]
+    kept = [p for p in rest if p in (_B_COLLECTORS if stationary else _COLLECTORS)]
+    if len(kept) > 1 or shifted and (stationary or kept and kept[0] in _COLLECTORS[:2]):
+        raise Unsupported
+    return [p for p in rest if p not in kept], shifted
+
+
+def _need_kind(lowering: Lowering, instruction: Instruction, kind: str, parts: list[str]) -> None:
+    """Raise PlanError if the target has no product of this kind, with the scales that an opcode names."""
     if kind == "i8":
         _need_target(lowering, instruction, "kind::i8 of tcgen05.mma", ("sm_100a", "sm_110a"))
     if named := [p for p in parts if p.startswith("scale_vec")]:
         what = f".{named[0].replace('__', '::')} of tcgen05.mma"
-        _need_target(lowering, instruction, what, tuple(t for t in _TARGETS if t.endswith("a")))
-    d, a, b, descriptor, *rest = instruction.operands
+        _need_target(lowering, instruction, what, _EXACT)
+
+
+def product(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """mma{.ws}{.sp}.cta_group.kind [d], a, b{, [metadata]}, descriptor{, lanes}, enable-input-d{, scale-input-d}, with
+    .block_scale [scales of a], [scales of b] in place of lanes, with .ws the zero-column mask in place of the scale."""
+    _need_target(lowering, instruction)
+    stationary, rest = parts[2:3] == ["ws"], parts[3:] if parts[2:3] == ["ws"] else parts[2:]
+    sparse = rest[:1] == ["sp"]
+    rest, shifted = _uses(rest[1:] if sparse else rest, stationary)
+    kind, scales = _form(rest)
+    pair = _is_pair(lowering, instruction, [*parts[:2], *rest])
+    if stationary and (pair or scales):
+        raise Unsupported
+    _need_kind(lowering, instruction, kind, parts)
     form = (_KINDS | _SCALED_KINDS)[kind] << FORM_KIND_SHIFT | scales << FORM_SCALES_SHIFT
-    form |= FORM_PAIR if pair else 0
+    for flag, there in (
+        (FORM_PAIR, pair),
+        (FORM_SPARSE, sparse),
+        (FORM_STATIONARY, stationary),
+        (FORM_SHIFTED, shifted),
+        (FORM_DEEP, lowering.module.target in _DEEP),
+    ):
+        form |= flag if there else 0
+    d, a, b, *others = instruction.operands
+    metadata = _tensor_address(lowering, others.pop(0)) if sparse else 0
+    descriptor, *others = others
     lanes = [0] * (8 if pair else 4)
-    masked = rest[0]
     if scales:
-        lanes[:2] = [_tensor_address(lowering, rest.pop(0)) for _ in range(2)]
-    elif isinstance(masked, Group):
+        lanes[:2] = [_tensor_address(lowering, others.pop(0)) for _ in range(2)]
+    elif isinstance(masked := others[0], Group) and not stationary:
         lanes = [lowering.source(i, "b32") for i in masked.items]
-        rest.pop(0)
+        others.pop(0)
         form |= FORM_MASKED
         if len(lanes) != (8 if pair else 4):
             raise Unsupported
-    shift = _number(rest.pop()) if len(rest) == 2 else 0
-    if shift:
+    if stationary and len(others) == 2:
+        lanes[0] = lowering.source(others.pop(), "b64")
+        form |= FORM_ZERO_COLUMNS
+    division = _number(others.pop()) if len(others) == 2 else 0
+    if division:
         _need_target(lowering, instruction, "scale-input-d of tcgen05.mma", _DIVIDES)
-    if len(rest) != 1 or not 0 <= shift <= _LARGEST_SHIFT or shift and kind not in ("f16", "tf32"):
+    if len(others) != 1 or not 0 <= division <= _LARGEST_SHIFT or division and kind not in ("f16", "tf32"):
         raise Unsupported
     if isinstance(a, Address):
         form |= FORM_A_MEMORY
         left = _tensor_address(lowering, a)
+    elif shifted:
+        raise Unsupported
     else:
         left = lowering.source(a, "b64")
     places = (_tensor_address(lowering, d), left, lowering.source(b, "b64"))
-    extra = (lowering.source(descriptor, "b32"), lowering.source(rest[0], "pred"), 0, TC_PRODUCT, 0, 0, 0, form)
+    extra = (lowering.source(descriptor, "b32"), lowering.source(others[0], "pred"), 0, TC_PRODUCT, 0, 0, 0, form)
     lanes += [0] * (8 - len(lanes))
-    lowering.emit(make_record(OP_ROWS, 0, *lanes[:3], extra=(*lanes[3:6], 0, *lanes[6:]))).counted = False
-    lowering.emit(make_record(OP_TENSOR_CORE, 0, *places, imm=shift, extra=extra)).counted = True
+    named = (*lanes[3:6], 0, *lanes[6:], metadata)
+    lowering.emit(make_record(OP_ROWS, 0, *lanes[:3], extra=named)).counted = False
+    lowering.emit(make_record(OP_TENSOR_CORE, 0, *places, imm=division, extra=extra)).counted = True

@@ -30,6 +30,7 @@ from warplab.emulator.core.state.tensor_layout import (
     PLACE_FREED,
     PLACE_LANES,
     RULE_ALIGNMENT,
+    RULE_COLUMN_SHIFT,
     RULE_DESCRIPTOR,
     RULE_GROWS,
     RULE_LEFT,
@@ -38,6 +39,7 @@ from warplab.emulator.core.state.tensor_layout import (
     RULE_PAIR_STARVED,
     RULE_RELINQUISHED,
     RULE_SHAPE,
+    RULE_SHIFT_LANE,
     RULE_SIZE,
     RULE_STARVED,
     WARP_LANES,
@@ -151,7 +153,14 @@ def _rule(reason: int, record: np.ndarray, other: str) -> str:
         )
     if reason == RULE_STARVED:
         return f"waits for {value} columns of tensor memory that no warp deallocates."
+    if reason == RULE_SHIFT_LANE:
+        return f"shifts rows of tensor memory from lane {value >> 16} on: start in lane 0, 32, 64 or 96."
     kind = _KINDS[second]
+    if reason == RULE_COLUMN_SHIFT:
+        return (
+            f"shifts the columns of B by more than its instruction descriptor 0x{value:08x} allows: put the largest "
+            "shift into its bits 30 and 31, 32 columns at most, or 16 with m = 32."
+        )
     if reason == RULE_SHAPE:
         m, n = (value >> 24 & 0x1F) << 4, (value >> 17 & 0x3F) << 3
         return f"asks for a product of kind::{kind} with m = {m} and n = {n}, which the tensor core does not have."
@@ -161,5 +170,8 @@ def _rule(reason: int, record: np.ndarray, other: str) -> str:
             "not: bits 46 to 48 are 1, the swizzle in bits 61 to 63 is 0, 1, 2, 4 or 6."
         )
     if reason == RULE_ALIGNMENT:
-        return "has a product start in a lane of tensor memory where it may not: let it be 0, or 16 with m = 64."
+        return (
+            "has a product start in a lane of tensor memory where it may not: let D, A and metadata start in lane 0, "
+            "or 16 with m = 64."
+        )
     return f"asks for a product of kind::{kind} with types that it does not have: 0x{value:08x} is its descriptor."

@@ -14,8 +14,11 @@ An OP_TENSOR_CORE, which each thread executes for itself:
 
     mma              SRC_A the address of D, SRC_B A's descriptor or address, SRC_C B's descriptor, X0 the instruction
                      descriptor, X1 the predicate enable-input-d, IMM by what power of two D is divided, X7 the form;
-                     the OP_ROWS record in front names the lanes that stay in SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5
+                     the OP_ROWS record in front names the lanes that stay in SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5,
+                     and of a sparse one the address of the metadata in X6
     mma with scales  the same, but OP_ROWS names the addresses of A's and B's scales in SRC_A and SRC_B
+    mma.ws           the same, but OP_ROWS names the zero-column mask descriptor in SRC_A
+    shift            SRC_A the address, X7 the form
     cp               SRC_A the address in tensor memory, SRC_B the descriptor of the source, X7 the form
     commit           SRC_A the mbarrier's address with offset IMM, X5 1 if it is generic, SRC_B the mask of a multicast
     fences           nothing else
@@ -35,12 +38,15 @@ ALL_LANES = (1 << HALF_LANES) - 1
 
 TM_ALLOC, TM_DEALLOC, TM_RELINQUISH, TM_LOAD, TM_STORE, TM_WAIT_LOAD, TM_WAIT_STORE = range(7)
 # TC_USED: a register is used that a load may not have given yet, see lowering/hazards/tensor_loads.py
-TC_PRODUCT, TC_COMMIT, TC_FENCE_BEFORE, TC_FENCE_AFTER, TC_COPY, TC_USED = range(6)
+TC_PRODUCT, TC_COMMIT, TC_FENCE_BEFORE, TC_FENCE_AFTER, TC_COPY, TC_USED, TC_SHIFT = range(7)
 SHAPE_32X32B, SHAPE_16X64B, SHAPE_16X128B, SHAPE_16X256B, SHAPE_16X32BX2 = range(5)
 
 # The form of an mma: flags, and its kind above them
 # A lies in tensor memory; some lanes stay as they are; the operation is one of two blocks (.cta_group::2)
 FORM_A_MEMORY, FORM_MASKED, FORM_PAIR = 1, 2, 4
+# A is sparse; the product is weight-stationary (.ws), and some columns of its B count as zero; A's rows are shifted
+FORM_SPARSE, FORM_STATIONARY, FORM_ZERO_COLUMNS, FORM_SHIFTED = 8, 16, 32, 64
+FORM_DEEP = 128  # the target has k = 96, and matrices whose rows continue at an absolute address
 FORM_KIND_SHIFT = 8
 FORM_SCALES_SHIFT = 16  # and the scales of a row: 0 for a product without
 FORM_PACKED_SHIFT = 16  # of a copy: the bits of the elements that it unpacks to a byte each, 0 for none
@@ -71,11 +77,13 @@ PENDING_FIELDS = 1 + PENDING * P_FIELDS
 T_QUEUE = T_PENDING + WARPS * PENDING_FIELDS  # a ring of operations
 QUEUE = 256
 (
-    O_ACTION, O_WARP, O_LANE, O_PC, O_MOMENT, O_COMMITTED, O_FORM, O_D, O_A, O_B, O_DESCRIPTOR, O_KEEP, O_SHIFT, O_MASK,
-) = range(14)  # fmt: skip
+    O_ACTION, O_WARP, O_LANE, O_PC, O_MOMENT, O_COMMITTED, O_FORM, O_D, O_A, O_B, O_DESCRIPTOR, O_KEEP, O_SHIFT,
+    O_METADATA, O_MASK,
+) = range(15)  # fmt: skip
 O_FIELDS = O_MASK + 8
 # O_COMMITTED: a commit of the thread that issued it has happened
 O_A_SCALES, O_B_SCALES = O_MASK, O_MASK + 1  # of a product with scales, which masks no lanes
+O_ZERO_COLUMNS = O_MASK  # of a weight-stationary one, which masks none either
 T_DATA = T_QUEUE + QUEUE * O_FIELDS  # lane by lane
 T_CELLS = T_DATA + LANES_OF_MEMORY * COLUMNS * WORD // 8
 # What the sanitizer keeps of 16 lanes of a column, in int32 units. X_VALID: a mask of the lanes that are written. Then
@@ -112,7 +120,9 @@ ORDER_FREEING, ORDER_RELAXED = 16, 32
     RULE_ALIGNMENT,
     RULE_NO_PAIR,
     RULE_PAIR_STARVED,
-) = range(12)
+    RULE_COLUMN_SHIFT,
+    RULE_SHIFT_LANE,
+) = range(14)
 
 
 def state_bytes(cluster_warps: int) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 
 from warplab.emulator.core.state.faults import compiled, report
 from warplab.emulator.core.state.layout import FAULT_TENSOR_RULE, M_SHARED
-from warplab.emulator.core.state.raw import copy_bytes, fill_bytes, get, load_u8, store_u8
+from warplab.emulator.core.state.raw import copy_bytes, fill_bytes, get
 from warplab.emulator.core.state.tensor_layout import (
     BY_COPY,
     COPY_4X256B,
@@ -37,7 +37,8 @@ from warplab.emulator.core.state.tensor_layout import (
     WARP_LANES,
     WORD,
 )
-from warplab.emulator.core.tensor_memory.matrices import PIECE_BYTES, element_address, inside, well_formed
+from warplab.emulator.core.tensor.pieces import unpack_piece
+from warplab.emulator.core.tensor_memory.matrices import PIECE_BYTES, element_address, inside, is_absolute, well_formed
 from warplab.emulator.core.tensor_memory.order import lanes_of, write_cells
 from warplab.emulator.core.tensor_memory.pairs import block_of, blocks_of, has_pair
 from warplab.emulator.core.tensor_memory.places import allocated, column_of, host_of, lane_of
@@ -47,16 +48,6 @@ from warplab.emulator.core.tensor_memory.shared_operands import end_reading, sta
 @compiled
 def _shape(form):
     return (form >> FORM_KIND_SHIFT) & 0xFF
-
-
-@compiled
-def _unpack(target, source, bits):
-    """Sixteen elements of `bits` bits, side by side, to a byte each: four bits in the middle of theirs."""
-    for element in range(PIECE_BYTES):
-        first = element * bits
-        pair = np.uint32(load_u8(source + first // 8)) | np.uint32(load_u8(source + first // 8 + 1)) << np.uint32(8)
-        word = pair >> np.uint32(first % 8) & np.uint32((1 << bits) - 1)
-        store_u8(target + element, np.uint8(word << np.uint32(6 - bits)))
 
 
 @compiled
@@ -95,7 +86,7 @@ def accept_copy(m, operation):
     form, address, descriptor = get(operation, O_FORM), get(operation, O_D), get(operation, O_A)
     shape = _shape(form)
     rows, width, first = _rows(shape), _width(shape), lane_of(address)
-    if not well_formed(descriptor, False, np.int64(1)):
+    if not well_formed(descriptor, False, np.int64(1)) or is_absolute(descriptor):
         report(m, FAULT_TENSOR_RULE, pc, warp, lane, descriptor, 0, 0, -1, 0, RULE_DESCRIPTOR)
         return False
     if first and (shape != COPY_4X256B or first >= WARP_LANES):
@@ -113,7 +104,7 @@ def accept_copy(m, operation):
         owner = block_of(m, form, index)
         if not allocated(m, owner, address, width // WORD, 1, pc, warp, lane):
             return False
-        start_reading(m, owner, warp, descriptor, False, np.int64(1), rows, width, used, pc, lane)
+        start_reading(m, owner, warp, descriptor, False, np.int64(1), np.int64(0), rows, width, used, pc, lane)
         write_cells(m, owner, warp, lanes, address, column_of(address), width // WORD, BY_COPY, pc, lane)
     return True
 
@@ -130,12 +121,13 @@ def _copy_rows(m, owner, operation):
                 source = element_address(descriptor, False, np.int64(1), row, at)
                 target = host_of(owner, _lane(shape, lane_of(address), row, copy), column_of(address)) + at
                 if bits and inside(owner, source, PIECE_BYTES):
-                    _unpack(target, get(owner, M_SHARED) + source, bits)
+                    unpack_piece(target, get(owner, M_SHARED) + source, bits)
                 elif inside(owner, source, PIECE_BYTES):
                     copy_bytes(target, get(owner, M_SHARED) + source, PIECE_BYTES)
                 else:
                     fill_bytes(target, np.uint8(0), PIECE_BYTES)
-    end_reading(m, owner, get(operation, O_WARP), descriptor, False, np.int64(1), rows, width, get(operation, O_PC))
+    warp, pc = get(operation, O_WARP), get(operation, O_PC)
+    end_reading(m, owner, warp, descriptor, False, np.int64(1), np.int64(0), rows, width, pc)
 
 
 @compiled

@@ -6,8 +6,9 @@ swizzle:
     bits 46-48  1                        bits 61-63  swizzle: 0 none, 1 128 bytes in pieces of 32, 2 128 bytes,
     bits 53-60  0                                    4 64 bytes, 6 32 bytes
 
-(PTX ISA, "Shared memory descriptor", "Canonical Layouts" of tcgen05; CUTLASS, mma_sm100_desc.hpp.) The absolute leading
-offset of sm_103a (bit 52) is not modelled.
+(PTX ISA, "Shared memory descriptor", "Canonical Layouts" of tcgen05; CUTLASS, mma_sm100_desc.hpp.) Of sm_103a bit 52
+says that the leading offset is an address: a row that reaches the end of its line of 128 bytes goes on there. (PTX ISA,
+"Absolute address mode"; CUTLASS, sm103_blockscaled_mma_warpspecialized.hpp.)
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ _FIELD = 0x3FFF
 _ADDRESS_MASK = (1 << 18) - 1
 _CONSTANTS = (7 << 46) | (0xFF << 53)
 _ABSOLUTE = 1 << 52
+_BASE_OFFSET = 7 << 49
+_LINE_BYTES = 128
 SWIZZLE_NONE, SWIZZLE_128_BY_32, SWIZZLE_128, SWIZZLE_64, SWIZZLE_32 = 0, 1, 2, 4, 6
 
 
@@ -35,10 +38,18 @@ def swizzle_of(descriptor):
 
 
 @compiled
+def is_absolute(descriptor):
+    """Is the leading offset an address?"""
+    return descriptor & _ABSOLUTE != 0
+
+
+@compiled
 def well_formed(descriptor, transposed, element):
     """Has a descriptor its constants and a swizzle that the major-ness of `element` bytes allows?"""
     swizzle = swizzle_of(descriptor)
-    if descriptor & _CONSTANTS != 1 << 46 or descriptor & _ABSOLUTE or swizzle in (3, 5, 7):
+    if descriptor & _CONSTANTS != 1 << 46 or swizzle in (3, 5, 7):
+        return False
+    if is_absolute(descriptor) and (swizzle != SWIZZLE_128 or descriptor & _BASE_OFFSET):
         return False
     if transposed:
         return (swizzle == SWIZZLE_128_BY_32) == (element == 4)
@@ -77,6 +88,8 @@ def element_address(descriptor, transposed, element, row, k):
         part, within = byte // PIECE_BYTES, byte % PIECE_BYTES
         step = leading if swizzle == SWIZZLE_NONE else np.int64(PIECE_BYTES)
         address = start + row % 8 * pieces * PIECE_BYTES + row // 8 * stride + part * step
+        if is_absolute(descriptor) and start % _LINE_BYTES + part * PIECE_BYTES >= _LINE_BYTES:
+            address += leading - start // _LINE_BYTES * _LINE_BYTES - _LINE_BYTES
     address &= _ADDRESS_MASK
     number = (address >> 7) - ((descriptor >> 49) & 7)
     if swizzle == SWIZZLE_128_BY_32:
@@ -102,38 +115,38 @@ def _element(place, element):
 
 
 @compiled
-def gather_shared(m, matrix, at, count, descriptor, transposed, element, flip):
-    """Elements [row, k] of a matrix in shared memory, to `count` rows from row `at` on; what lies outside counts as
-    zero. `flip` is XORed into each."""
+def gather_shared(m, matrix, at, count, descriptor, first, transposed, element, flip):
+    """Elements [row, k] of a matrix in shared memory, `count` rows from its row `first` on, to those from row `at` on;
+    what lies outside counts as zero. `flip` is XORed into each."""
     shared = get(m, M_SHARED)
     for row in range(count):
         for k in range(matrix.shape[1]):
-            address = element_address(descriptor, transposed, element, row, k)
+            address = element_address(descriptor, transposed, element, first + row, k)
             word = _element(shared + address, element) if inside(m, address, element) else np.uint32(0)
             matrix[at + row, k] = word ^ flip
 
 
 @compiled
-def gather_packed(m, matrix, at, count, descriptor, bits, flip):
+def gather_packed(m, matrix, at, count, descriptor, first, bits, flip):
     """The same of 4 or 6 bits, K-major: sixteen elements side by side at the start of each piece, then padding."""
     shared = get(m, M_SHARED)
     for row in range(count):
         for k in range(matrix.shape[1]):
-            piece = element_address(descriptor, False, np.int64(1), row, k // PIECE_BYTES * PIECE_BYTES)
-            first = k % PIECE_BYTES * bits
+            piece = element_address(descriptor, False, np.int64(1), first + row, k // PIECE_BYTES * PIECE_BYTES)
+            bit = k % PIECE_BYTES * bits
             word = np.uint32(0)
             if inside(m, piece, PIECE_BYTES):
-                word = np.uint32(load_u16(shared + piece + first // 8)) >> np.uint32(first % 8)
+                word = np.uint32(load_u16(shared + piece + bit // 8)) >> np.uint32(bit % 8)
             matrix[at + row, k] = (word & np.uint32((1 << bits) - 1)) ^ flip
 
 
 @compiled
-def gather_nibbles(m, matrix, at, count, descriptor, flip):
+def gather_nibbles(m, matrix, at, count, descriptor, first, flip):
     """The same of 4 bits, K-major, two in a byte."""
     shared = get(m, M_SHARED)
     for row in range(count):
         for k in range(matrix.shape[1]):
-            address = element_address(descriptor, False, np.int64(1), row, k // 2)
+            address = element_address(descriptor, False, np.int64(1), first + row, k // 2)
             word = np.uint32(0)
             if inside(m, address, 1):
                 word = np.uint32(load_u8(shared + address)) >> np.uint32(k % 2 * 4)
@@ -141,29 +154,32 @@ def gather_nibbles(m, matrix, at, count, descriptor, flip):
 
 
 @compiled
-def lane_of_row(rows, folded, first, row):
-    """The lane of tensor memory that a row of A or D lies in. 64 rows take 16 lanes of each warp's 32, but those of a
-    pair's block (`folded`) lie side by side."""
-    if rows == 4 * HALF_LANES and not folded:
+def lane_of_row(rows, parts, first, row):
+    """The lane of tensor memory that a row of A or D lies in. 64 rows take 16 lanes of each warp's 32, but where D's
+    columns are divided into `parts` they lie side by side."""
+    if rows == 4 * HALF_LANES and parts == 1:
         return first + row // HALF_LANES * WARP_LANES + row % HALF_LANES
     return first + row
 
 
 @compiled
-def halves_of(rows, folded, first):
-    """The halves that the rows of a matrix lie in, as a mask; folded, both images of them."""
-    if rows == 4 * HALF_LANES and not folded:
+def halves_of(rows, parts, first):
+    """The halves that the rows of a matrix lie in, as a mask; those of all its images where there are `parts`."""
+    if rows == 4 * HALF_LANES and parts == 1:
         return np.int64(0xAA) if first else np.int64(0x55)
     return np.int64(0xFF)
 
 
 @compiled
-def gather_memory(m, matrix, folded, address, element, nibbles, bits, flip):
+def gather_memory(m, matrix, parts, part, address, element, nibbles, bits, shifted, flip):
     """Elements [row, k] of A in tensor memory, packed into its words: two of four bits in a byte (`nibbles`), or one of
-    `bits` bits, 0 for all of its bytes. The places of four and six bits in a byte are those of mma.sync."""
+    `bits` bits, 0 for all of its bytes. The places of four and six bits in a byte are those of mma.sync. `part`: which
+    of the images is read; `shifted`: each row but the last is the one behind it."""
     rows, depth = matrix.shape
     for row in range(rows):
-        place = host_of(m, lane_of_row(rows, folded, lane_of(address), row), column_of(address))
+        source = min(row + 1, rows - 1) if shifted else row
+        lane = lane_of_row(rows, parts, lane_of(address), source) + part * rows
+        place = host_of(m, lane, column_of(address))
         for k in range(depth):
             if nibbles:
                 word = np.uint32(load_u8(place + k // 2)) >> np.uint32(k % 2 * 4) & np.uint32(15)

@@ -35,6 +35,7 @@ from warplab.emulator.core.state.layout import (
     X3,
     X4,
     X5,
+    X6,
     X7,
 )
 from warplab.emulator.core.state.random_order import is_random, random_below
@@ -52,6 +53,8 @@ from warplab.emulator.core.state.raw import (
 from warplab.emulator.core.state.tensor_layout import (
     FORM_A_MEMORY,
     FORM_MASKED,
+    FORM_SPARSE,
+    FORM_ZERO_COLUMNS,
     O_A,
     O_ACTION,
     O_B,
@@ -63,10 +66,12 @@ from warplab.emulator.core.state.tensor_layout import (
     O_KEEP,
     O_LANE,
     O_MASK,
+    O_METADATA,
     O_MOMENT,
     O_PC,
     O_SHIFT,
     O_WARP,
+    O_ZERO_COLUMNS,
     ORDER_LEFT,
     QUEUE,
     T_FIRST,
@@ -76,6 +81,7 @@ from warplab.emulator.core.state.tensor_layout import (
     TC_COPY,
     TC_FENCE_AFTER,
     TC_FENCE_BEFORE,
+    TC_SHIFT,
     TC_USED,
 )
 from warplab.emulator.core.tensor_memory.copies import accept_copy, make_copy
@@ -83,6 +89,7 @@ from warplab.emulator.core.tensor_memory.order import check_loaded, fence_after,
 from warplab.emulator.core.tensor_memory.pairs import blocks_of
 from warplab.emulator.core.tensor_memory.product import accept_product, make_product
 from warplab.emulator.core.tensor_memory.scales import scales_of
+from warplab.emulator.core.tensor_memory.shifts import accept_shift, make_shift
 
 _MBARRIER, _MASK, _MOMENT, _UP_TO = range(E_0, E_0 + 4)
 _MASK_SLOTS = np.array([SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5], np.int64)
@@ -101,6 +108,8 @@ def _do_first(m):
     operation = _operation(m, get(tensor, T_FIRST))
     if get(operation, O_ACTION) == TC_COPY:
         make_copy(m, operation)
+    elif get(operation, O_ACTION) == TC_SHIFT:
+        make_shift(m, operation)
     else:
         make_product(m, operation)
     increase(tensor, T_FIRST, 1)
@@ -133,7 +142,11 @@ def _read_product(frame, constants, record, lane, operation):
     put(operation, O_DESCRIPTOR, _word(frame, constants, record, X0, lane))
     put(operation, O_KEEP, np.int64(load_u32(operand(frame, constants, record, X1)) >> np.uint32(lane)) & 1)
     put(operation, O_SHIFT, field(record, IMM))
-    if form & FORM_MASKED or scales_of(form):
+    if form & FORM_SPARSE:
+        put(operation, O_METADATA, _word(frame, constants, record - RECORD_BYTES, X6, lane))
+    if form & FORM_ZERO_COLUMNS:
+        put(operation, O_ZERO_COLUMNS, load_i64(operand(frame, constants, record - RECORD_BYTES, SRC_A) + 8 * lane))
+    elif form & FORM_MASKED or scales_of(form):
         for part in range(4 * blocks_of(form) if form & FORM_MASKED else 2):
             put(operation, O_MASK + part, _word(frame, constants, record - RECORD_BYTES, _MASK_SLOTS[part], lane))
 
@@ -156,6 +169,10 @@ def _issue(m, warp, frame, constants, record, pc, lane, moment):
         put(operation, O_D, _word(frame, constants, record, SRC_A, lane))
         put(operation, O_A, load_i64(operand(frame, constants, record, SRC_B) + 8 * lane))
         accepted = accept_copy(m, operation)
+    elif field(record, X3) == TC_SHIFT:
+        put(operation, O_FORM, field(record, X7))
+        put(operation, O_D, _word(frame, constants, record, SRC_A, lane))
+        accepted = accept_shift(m, operation)
     else:
         _read_product(frame, constants, record, lane, operation)
         accepted = accept_product(m, operation)

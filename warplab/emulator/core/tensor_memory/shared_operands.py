@@ -25,18 +25,30 @@ def _piece(descriptor, transposed, element, rows, width, index):
 
 
 @compiled
+def _is_read(transposed, element, rows, width, index, first):
+    """Does the index-th piece of a matrix hold something of its rows from the `first` on?"""
+    elements = PIECE_BYTES // element
+    if transposed:
+        return index % (rows // elements) * elements + elements > first
+    return index // (width // PIECE_BYTES) >= first
+
+
+@compiled
 def used_bytes(bits):
     """The bytes of a piece that hold elements of 4 or 6 bits, in front of its padding; of others (0) all."""
     return 2 * bits if bits else np.int64(PIECE_BYTES)
 
 
 @compiled
-def start_reading(m, owner, warp, descriptor, transposed, element, rows, width, used, pc, lane):
-    """Check and note that the async proxy reads a matrix of `rows` x `width` bytes of block `owner` from now on.
+def start_reading(m, owner, warp, descriptor, transposed, element, first, rows, width, used, pc, lane):
+    """Check and note that the async proxy reads a matrix of `rows` x `width` bytes of block `owner` from now on, but
+    for its rows before the `first`.
 
     Of each piece `used` bytes matter: a multiple of four.
     """
     for index in range(rows * width // PIECE_BYTES):
+        if not _is_read(transposed, element, rows, width, index, first):
+            continue
         place = _piece(descriptor, transposed, element, rows, width, index)
         address = place if owner == m else mapped(m, get(owner, M_RANK), place)
         if not inside(m, place, PIECE_BYTES):
@@ -50,10 +62,12 @@ def start_reading(m, owner, warp, descriptor, transposed, element, rows, width, 
 
 
 @compiled
-def end_reading(m, owner, warp, descriptor, transposed, element, rows, width, pc):
+def end_reading(m, owner, warp, descriptor, transposed, element, first, rows, width, pc):
     """The matrix has been read."""
     if get(m, M_SHARED_SHADOW):
         for index in range(rows * width // PIECE_BYTES):
+            if not _is_read(transposed, element, rows, width, index, first):
+                continue
             place = _piece(descriptor, transposed, element, rows, width, index)
             address = place if owner == m else mapped(m, get(owner, M_RANK), place)
             if inside(m, place, PIECE_BYTES):

@@ -17,6 +17,8 @@ _KINDS = "{.kind::f16,.kind::tf32,.kind::f8f6f4}"
 _COMMIT = "tcgen05.commit{.cta_group::1,.cta_group::2}.mbarrier::arrive::one.shared::cluster"
 _LANES = "4b32"
 _SCALED = "[tmem] b64 b64 b32 [tmem] [tmem] pred"
+_SPARSE_SCALED = "[tmem] b64 b64 [tmem] b32 [tmem] [tmem] pred"
+_STATIONARY = "tcgen05.mma.ws.cta_group::1"
 
 ROWS = (
     _row(
@@ -95,13 +97,18 @@ ROWS = (
             (_MMA + ".kind::mxf8f6f4.block_scale{,.scale_vec::1X,.block32}", _SCALED),
             (_MMA + ".kind::mxf4.block_scale{,.scale_vec::2X,.block32}", _SCALED),
             (_MMA + ".kind::mxf4nvf4.block_scale{.scale_vec::2X,.scale_vec::4X,.block16,.block32}", _SCALED),
+            (_MMA + _KINDS + ".ashift{,.collector::a::lastuse}", "[tmem] [tmem] b64 b32 pred"),
+            ("tcgen05.mma.sp{.cta_group::1,.cta_group::2}" + _KINDS, "[tmem] b64 b64 [tmem] b32 pred"),
+            ("tcgen05.mma.sp.cta_group::1.kind::i8", "[tmem] [tmem] b64 [tmem] b32 4b32 pred"),
+            ("tcgen05.mma.sp.cta_group::1{.kind::mxf8f6f4,.kind::mxf4}.block_scale", _SPARSE_SCALED),
+            ("tcgen05.mma.sp.cta_group::1.kind::mxf4nvf4.block_scale{.block16,.block32}", _SPARSE_SCALED),
+            (_STATIONARY + _KINDS + "{,.collector::b0::fill,.collector::b3::lastuse}", "[tmem] b64 b64 b32 pred"),
+            (_STATIONARY + "{.kind::f16,.kind::i8}", "[tmem] [tmem] b64 b32 pred b64"),
+            ("tcgen05.mma.ws.sp.cta_group::1" + _KINDS, "[tmem] b64 b64 [tmem] b32 pred"),
+            ("tcgen05.mma.ws.sp.cta_group::1.kind::i8", "[tmem] [tmem] b64 [tmem] b32 pred b64"),
         ),
         tcgen05.product,
         Work.TENSOR,
-        refused=(
-            ("tcgen05.mma.sp.cta_group::1" + _KINDS, "[tmem] b64 b64 [tmem] b32 pred"),
-            ("tcgen05.mma.ws.cta_group::1" + _KINDS, "[tmem] b64 b64 b32 pred"),
-        ),
         writes=False,
         tested=_BUILDER,
     ),
@@ -116,5 +123,11 @@ ROWS = (
         writes=False,
         tested=_BUILDER,
     ),
-    _row(refused=(("tcgen05.shift.cta_group::1.down", "[tmem]"),)),
+    _row(
+        (("tcgen05.shift{.cta_group::1,.cta_group::2}.down", "[tmem]"),),
+        tcgen05.shift,
+        Work.MEMORY,
+        writes=False,
+        tested=_TESTED,
+    ),
 )
