@@ -48,6 +48,28 @@ def test_a_product_and_a_sum_of_pairs_are_fused_where_neither_names_a_rounding()
     assert np.array_equal(run(body, 64, pairs, target="sm_100").view(np.float32), negative)
 
 
+WIDE = {"f16": lambda x: x.view(np.float16).astype(np.float32), "bf16": lambda x: x.astype(np.uint32) << np.uint32(16)}
+
+
+@pytest.mark.parametrize("mode", ["", "rn", "rz", "rm", "rp"])
+@pytest.mark.parametrize("kind", WIDE)
+@pytest.mark.parametrize("name", ["add", "sub", "fma"])
+def test_sums_of_float32_and_of_halves(name: str, kind: str, mode: str) -> None:
+    """The sources of 16 bits are widened exactly; the last one has 32 bits."""
+    if name == "fma" and not mode:
+        return
+    halves = [floats(16, 2 * COUNT, seed) for seed in range(2 if name == "fma" else 1)]
+    last = floats(32, 2 * COUNT, 9)
+    opcode = f"{name}.{mode}.f32.{kind}".replace("..", ".")
+    sources = ", ".join(f"%a{i}" for i in range(len(halves) + 1))
+    got = run(f"{opcode} %d, {sources};", 32, [*halves, last], target="sm_100")
+    wide = [np.ascontiguousarray(WIDE[kind](h)).view(np.uint32) for h in halves]
+    compare(got, exact_singles(name, mode or "rn", "", [*wide, last]), [*halves, last], opcode)
+    clamped = run(f"{name}.{mode or 'rn'}.sat.f32.{kind} %d, {sources};", 32, [*halves, last], target="sm_100")
+    exact = got.view(np.float32)
+    assert np.array_equal(clamped.view(np.float32), np.where(np.isnan(exact), 0, np.clip(exact, 0, 1)))
+
+
 def kernel(
     body: str, target: str = "sm_100", stride: int = 32, threads: int = 32, assembled: bool = False
 ) -> Execution:

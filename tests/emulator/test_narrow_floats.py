@@ -94,6 +94,88 @@ def test_widened_exactly(name: str) -> None:
         assert np.array_equal(values, order) and np.array_equal(np.signbit(values), np.signbit(order))
 
 
+# Stochastic rounding: the carry of the discarded bits and the random bits rounds away from zero.
+WIDE = {"f16": (5, 10, 13), "bf16": (8, 7, 16), **{name: (*form, 16) for name, form in FORMATS.items()}}
+WIDE |= {"e4m3": (4, 3, 16), "e5m2": (5, 2, 16)}
+
+
+def by_chance(value: float, random: int, name: str) -> Fraction:
+    """|value| rounded by so many random bits, which lie at the top of what is dropped; NaN and infinity aside."""
+    exponent_bits, significand, width = WIDE[name]
+    bias = (1 << (exponent_bits - 1)) - 1
+    size = abs(Fraction(value))
+    exponent = max(math.frexp(float(size))[1] - 1 if size else -bias, 1 - bias)
+    unit = Fraction(2) ** (exponent - significand)
+    kept, dropped = divmod(size / unit, 1)
+    return (kept + (dropped + Fraction(random, 1 << width) >= 1)) * unit
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+def test_two_numbers_are_rounded_by_chance(name: str) -> None:
+    rng = np.random.default_rng(3)
+    a = np.concatenate([rng.normal(size=400), rng.normal(size=200) * 2.0**-14, rng.normal(size=100) * 1000])
+    a, random = a.astype(np.float32), rng.integers(0, 1 << 32, 700, dtype=np.uint32)
+    b = -a[::-1]
+    got = run(
+        f"cvt.rs.{name}x2.f32 %d, %a0, %a1, %a2;", 32, [a.view(np.uint32), b.view(np.uint32), random], "", "sm_100a"
+    )
+    mask = (1 << WIDE[name][2]) - 1
+    for half, values, bits in (
+        (got >> np.uint32(16), a, random >> np.uint32(16)),
+        (got & np.uint32(0xFFFF), b, random),
+    ):
+        codes = half.astype(np.uint16)
+        numbers = codes.view(np.float16) if name == "f16" else (half << np.uint32(16)).view(np.float32)
+        wanted = [by_chance(float(v), int(r) & mask, name) for v, r in zip(values, bits, strict=True)]
+        assert [Fraction(float(abs(n))) for n in numbers] == wanted
+        assert np.array_equal(np.signbit(numbers), np.signbit(values))
+
+
+@pytest.mark.parametrize("name", ["e4m3", "e5m2", *FORMATS])
+def test_four_numbers_are_rounded_by_chance(name: str) -> None:
+    """The first two by the upper half of the random bits, or by the upper bytes of both; the first lies highest."""
+    rng = np.random.default_rng(4)
+    top = {"e4m3": 448, "e5m2": 57344, "e2m1": 6, "e2m3": 7.5, "e3m2": 28}[name]
+    values = [(rng.uniform(-1.2, 1.2, 300) * min(top, 30)).astype(np.float32) for _ in range(4)]
+    random = rng.integers(0, 1 << 32, 300, dtype=np.uint32)
+    four_bits = name == "e2m1"
+    if four_bits:
+        high = random >> np.uint32(24) << np.uint32(8) | random >> np.uint32(8) & np.uint32(255)
+        low = (random >> np.uint32(16) & np.uint32(255)) << np.uint32(8) | random & np.uint32(255)
+    else:
+        high, low = random >> np.uint32(16), random & np.uint32(0xFFFF)
+    place, width = ("%h0", 16) if four_bits else ("%d", 32)
+    text = f"cvt.rs.satfinite.{name}x4.f32 {place}, {{%a0, %a1, %a2, %a3}}, %a4;"
+    text += " mov.b16 %d, %h0;" if four_bits else ""
+    got = run(text, width, [*(v.view(np.uint32) for v in values), random], "", "sm_100a").astype(np.uint32)
+    exponent_bits, significand, _ = WIDE[name]
+    bits = 1 + exponent_bits + significand
+    step = 4 if four_bits else 8
+    for index, (value, chances) in enumerate(zip(values, (high, high, low, low), strict=True)):
+        codes = got >> np.uint32(step * (3 - index)) & np.uint32((1 << bits) - 1)
+        bias = (1 << (exponent_bits - 1)) - 1
+        for code, number, chance in zip(codes.tolist(), value.tolist(), chances.tolist(), strict=True):
+            size, fraction = code & (1 << bits - 1) - 1, code & (1 << significand) - 1
+            exponent = size >> significand
+            exact = Fraction(fraction + (1 << significand if exponent else 0)) * Fraction(2) ** (
+                max(exponent, 1) - bias - significand
+            )
+            assert exact == min(by_chance(number, chance, name), Fraction(top)), (number, chance)
+            assert code >> bits - 1 == (number < 0)
+
+
+def test_what_stochastic_rounding_leaves_alone() -> None:
+    values = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1e30, 3.0, -3.0], np.float32).view(np.uint32)
+    random = np.full(8, 0xFFFFFFFF, np.uint32)
+    got = {}
+    for form in ("", ".satfinite", ".relu"):
+        opcode = f"cvt.rs{form}.f16x2.f32 %d, %a0, %a0, %a1;"
+        got[form] = (run(opcode, 32, [values, random], "", "sm_100a") & np.uint32(0xFFFF)).tolist()
+    assert got[""] == [0x7C00, 0xFC00, 0x7FFF, 0, 0x8000, 0x7C00, 0x4200, 0xC200]
+    assert got[".satfinite"] == [0x7BFF, 0xFBFF, 0x7FFF, 0, 0x8000, 0x7BFF, 0x4200, 0xC200]
+    assert got[".relu"] == [0x7C00, 0, 0x7FFF, 0, 0, 0x7C00, 0x4200, 0]
+
+
 def power(value: float, mode: str, satfinite: bool) -> int:
     """The ue8m0 code: the exponent of the next power of two downwards or upwards, from 2**-127 on."""
     size = abs(value)

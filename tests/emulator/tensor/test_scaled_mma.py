@@ -70,18 +70,28 @@ def scale_words(rng: np.random.Generator, scales: np.ndarray, byte: int, thread:
     return words.view(np.uint32)[:, 0]
 
 
-def kernel(opcode: str, sums: int, scaled: bool, places: tuple[int, int, int, int], target: str = "sm_120a") -> str:
-    names = [[f"%r{10 * n + i}" for i in range(count)] for n, count in enumerate((4, 2, sums, 1, 1))]
+def kernel(
+    opcode: str,
+    sums: int,
+    scaled: bool,
+    places: tuple[int, int, int, int],
+    target: str = "sm_120a",
+    sparse: bool = False,
+) -> str:
+    counts = (4, 4 if sparse else 2, sums, 1, 1, *([1] if sparse else []))
+    names = [[f"%r{10 * n + i}" for i in range(count)] for n, count in enumerate(counts)]
     lines = []
     for number, group in enumerate(names):
         lines += [f"ld.global.b32 {name}, [%a{number} + {i * 128}];" for i, name in enumerate(group)]
     packs = ["{" + ", ".join(names[n]) + "}" for n in (2, 0, 1, 2)]
+    packs += ["%r50", "0"] if sparse else []
     if scaled:
         byte_a, thread_a, byte_b, thread_b = places
         packs += ["{%r30}", f"{{{byte_a}, {thread_a}}}", "{%r40}", f"{{{byte_b}, {thread_b}}}"]
-    starts = [f"ld.param.u64 %a{n}, [p{n}]; add.s64 %a{n}, %a{n}, %a9;" for n in range(6)]
-    stores = [f"st.global.b32 [%a5 + {i * 128}], {name};" for i, name in enumerate(names[2])]
-    parameters = ", ".join(f".param .u64 p{n}" for n in range(6))
+    count = len(names) + 1
+    starts = [f"ld.param.u64 %a{n}, [p{n}]; add.s64 %a{n}, %a{n}, %a9;" for n in range(count)]
+    stores = [f"st.global.b32 [%a{count - 1} + {i * 128}], {name};" for i, name in enumerate(names[2])]
+    parameters = ", ".join(f".param .u64 p{n}" for n in range(count))
     return f""".version 9.0
 .target {target}
 .address_size 64
@@ -95,19 +105,42 @@ def kernel(opcode: str, sums: int, scaled: bool, places: tuple[int, int, int, in
 }}"""
 
 
-def opcode_of(kind: str, a: str, b: str, sums: str, scale: str) -> str:
+def opcode_of(kind: str, a: str, b: str, sums: str, scale: str, sparse: bool = False) -> str:
     depth, count, middle = KINDS[kind]
     last = f".{scale}" if count else ""
-    return f"mma.sync.aligned.{middle}.m16n8k{depth}.row.col.{sums}.{a}.{b}.{sums}{last}"
+    name, depth = ("mma.sp::ordered_metadata", 2 * depth) if sparse else ("mma", depth)
+    return f"{name}.sync.aligned.{middle}.m16n8k{depth}.row.col.{sums}.{a}.{b}.{sums}{last}"
+
+
+def spread(rng: np.random.Generator, codes: np.ndarray, nibbles: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The codes of a sparse row, two in each four or two pairs in each eight, and the words of their metadata [lane].
+
+    64 bits for each row, chunk after chunk, in lanes 4 (r % 8) + r / 8 and two further (PTX ISA, m16n8k64 of 8 bits).
+    """
+    rows, stored = codes.shape
+    pairs = 2 if nibbles else 1
+    wide = np.zeros((rows, 2 * stored), codes.dtype)
+    words = np.zeros(32, np.uint64)
+    for row in range(rows):
+        for chunk in range(stored // (2 * pairs)):
+            first, second = sorted(rng.choice(4, 2, replace=False).tolist())
+            for index, place in enumerate((first, second)):
+                start = chunk * 4 * pairs + place * pairs
+                wide[row, start : start + pairs] = codes[row, (2 * chunk + index) * pairs :][:pairs]
+            bit = 4 * chunk
+            words[row % 8 * 4 + row // 8 + bit // 32 * 2] |= np.uint64((first | second << 2) << bit % 32)
+    return wide, words.astype(np.uint32)
 
 
 def multiplied(kind: str, a_type: str, b_type: str, sums: str = "f32",
-               places: tuple[int, int, int, int] = (0, 0, 0, 0)) -> None:  # fmt: skip
+               places: tuple[int, int, int, int] = (0, 0, 0, 0), sparse: bool = False) -> None:  # fmt: skip
     """Run one product and compare it with NumPy's."""
-    depth, count, _ = KINDS[kind]
+    stored, count, _ = KINDS[kind]
+    nibbles, depth = stored == 64, 2 * stored if sparse else stored
     scale = "ue4m3" if count == 4 else "ue8m0"
     rng = np.random.default_rng(len(kind) + sum(places))
-    a, b = drawn(rng, 16, depth, a_type), drawn(rng, 8, depth, b_type)
+    a, b = drawn(rng, 16, stored, a_type), drawn(rng, 8, depth, b_type)
+    wide, metadata = spread(rng, a, nibbles) if sparse else (a, np.zeros(32, np.uint32))
     c = rng.integers(-8, 9, (16, 8)).astype(np.float32 if sums == "f32" else np.float16)
     exponents = rng.integers(125, 130, (24, max(count, 1)))
     scales = 2.0 ** (exponents - 127)
@@ -115,11 +148,10 @@ def multiplied(kind: str, a_type: str, b_type: str, sums: str = "f32",
     if scale == "ue4m3":  # 4 bits of exponent with bias 7 and 3 of significand
         fraction = rng.integers(0, 8, exponents.shape)
         codes, scales = (exponents - 120) << 3 | fraction, scales * (1 + fraction / 8)
-    left, right = numbers(a, a_type), numbers(b, b_type)
+    left, right = numbers(wide, a_type), numbers(b, b_type)
     if count:
         left, right = (x * np.repeat(s, depth // count, axis=1) for x, s in ((left, scales[:16]), (right, scales[16:])))
     wanted = left @ right.T + c
-    nibbles = depth == 64
     fragment = np.array(
         [[c[8 * h + lane // 4, lane % 4 * 2 + i] for lane in range(32)] for h in (0, 1) for i in (0, 1)]
     )
@@ -134,10 +166,12 @@ def multiplied(kind: str, a_type: str, b_type: str, sums: str = "f32",
         "c": words,
         "scales of a": scale_words(rng, codes[:16].astype(np.uint8), places[0], places[1], False),
         "scales of b": scale_words(rng, codes[16:].astype(np.uint8), places[2], places[3], True),
+        **({"metadata": metadata} if sparse else {}),
         "d": np.zeros_like(words),
     }
     buffers = {n: buffer(n, x, Role.OUTPUT if n == "d" else Role.INPUT) for n, x in arrays.items()}
-    text = kernel(opcode_of(kind, a_type, b_type, sums, scale), len(words), count > 0, places)
+    opcode = opcode_of(kind, a_type, b_type, sums, scale, sparse)
+    text = kernel(opcode, len(words), count > 0, places, sparse=sparse)
     plan = plan_of(text, "k", buffers, tuple(Pointer(n) for n in buffers), (1,), (32,))
     result = execute(plan, {n: x for n, x in arrays.items() if n != "d"}, architecture="sm_120a")
     assert result.findings == ()
@@ -155,7 +189,7 @@ def multiplied(kind: str, a_type: str, b_type: str, sums: str = "f32",
     if sums == "f16":
         wanted = wanted.astype(np.float16)
     assert np.array_equal(got, wanted)
-    assert result.total.tensor_multiply_adds == 16 * 8 * depth
+    assert result.total.tensor_multiply_adds == 16 * 8 * stored
 
 
 @pytest.mark.parametrize("b", TYPES)
@@ -179,11 +213,23 @@ def test_the_byte_and_the_thread_of_scales(places: tuple[int, int, int, int]) ->
     multiplied("mxf4nvf4", "e2m1", "e2m1", places=(0, places[1], 0, places[3]))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_sparse_products(kind: str) -> None:
+    if "mxf4" in kind:
+        multiplied(kind, "e2m1", "e2m1", sparse=True, places=(0, 1, 0, 2))
+        return
+    for a, b in (("e4m3", "e5m2"), ("e2m1", "e3m2"), ("e2m3", "e2m1")):
+        multiplied(kind, a, b, sparse=True)
+
+
 @pytest.mark.processes
 def test_ptxas_takes_what_these_tests_run() -> None:
     for kind, (_, count, _) in KINDS.items():
         types = ("e2m1", "e2m1") if "mxf4" in kind else ("e3m2", "e4m3")
         scale = "ue4m3" if count == 4 else "ue8m0"
         text = kernel(opcode_of(kind, *types, "f32", scale), 4, count > 0, (0, 1, 0, 3))
+        done = assembler.run(text, "sm_120a", 60)
+        assert done.image, (kind, done.log)
+        text = kernel(opcode_of(kind, *types, "f32", scale, True), 4, count > 0, (0, 1, 0, 3), sparse=True)
         done = assembler.run(text, "sm_120a", 60)
         assert done.image, (kind, done.log)

@@ -6,6 +6,7 @@ from warplab.emulator.core.alu.floats import ROUNDING_CODES
 from warplab.emulator.core.state.layout import CARRY_SLOT, IMM
 from warplab.emulator.lowering.cluster import clears_peer_bit, leaders_address
 from warplab.emulator.lowering.lowering import Lowering, Unsupported, bits_of
+from warplab.emulator.lowering.rows import is_widening
 from warplab.isa.syntax import Immediate, Instruction, Pair
 
 FLOATS = ("f32", "f64", "f16", "bf16", "f16x2", "bf16x2")
@@ -138,13 +139,32 @@ def signed_operation(lowering: Lowering, instruction: Instruction, parts: list[s
     three(lowering, instruction, integer_key(parts[0], parts[-1], True), parts[-1])
 
 
+def _widened(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """add, sub and fma of f32 whose sources but the last are f16 or bf16."""
+    operation, modifiers, kind = parts[0], parts[1:-2], parts[-1]
+    destination, *sources, last = instruction.operands
+    if len(sources) != (2 if operation == "fma" else 1):
+        raise Unsupported
+    key = key_of(operation, _with_rounding(modifiers), (*ROUNDINGS, "sat"), "f32")
+    rows = [lowering.temporary(32) for _ in sources]
+    for row, source in zip(rows, sources, strict=True):
+        lowering.vector(f"cvt.f32.{kind}", row, lowering.source(source, kind))
+    lowering.vector(key, lowering.target(destination, "f32"), *rows, lowering.source(last, "f32"))
+
+
 def rounded(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     """A sum, a difference or a product of floats."""
+    if is_widening(parts) and parts[0] != "mul":
+        _widened(lowering, instruction, parts)
+        return
     _float(lowering, instruction, parts[0], parts[1:-1], parts[-1])
 
 
 def fused(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     """fma, and mad of floats, which is the same."""
+    if is_widening(parts) and parts[0] == "fma":
+        _widened(lowering, instruction, parts)
+        return
     _float(lowering, instruction, "fma", parts[1:-1], parts[-1])
 
 

@@ -9,6 +9,7 @@ from warplab.emulator.core.state.bulk_layout import (
     FORM_OPERATION_SHIFT,
     FORM_PAIR,
     FORM_RANK_SHIFT,
+    FORM_ROWS,
     FORM_SIZE_SHIFT,
     TO_GLOBAL,
     TO_SHARED,
@@ -61,6 +62,8 @@ _TYPES_WITHIN = ("u32", "s32", "u64", "b32")
 _SHARED = ("shared__cluster", "shared__cta")
 _COMPLETES = "mbarrier__complete_tx__bytes"
 _HINT, _MULTICAST = "L2__cache_hint", "multicast__cluster"
+_ROWS_APART = ("tile__gather4", "tile__scatter4")
+_ROWS_RANK, _ROWS_COORDINATES = 2, 5
 _IGNORED = ("tile", "cta_group__1")  # forms of later architectures that change nothing here
 PAIR = "cta_group__2"
 
@@ -94,6 +97,10 @@ def _rank(form: list[str]) -> int:
 
 def _copy(lowering: Lowering, instruction: Instruction, form: list[str], rank: int, reduces: bool) -> None:
     pair = bool(rank) and PAIR in form
+    rows_apart = rank == _ROWS_RANK and any(part in form for part in _ROWS_APART)
+    if rows_apart:
+        of_direction = "tile__scatter4" if form[0] == "global" else "tile__gather4"
+        form = [part for part in form if part != of_direction]
     if rank:
         form = [part for part in form if part not in (*_IGNORED, PAIR)]
     (target, source), rest = form[:2], form[2:]
@@ -119,7 +126,7 @@ def _copy(lowering: Lowering, instruction: Instruction, form: list[str], rank: i
     mask = lowering.source(operands.pop(), "b16") if multicast else 0
     to_global = direction == TO_GLOBAL
     own, other = (operands[1], operands[0]) if to_global or direction == WITHIN_CLUSTER else (operands[0], operands[1])
-    coordinates = _coordinates(lowering, other, rank)
+    coordinates = _coordinates(lowering, other, _ROWS_COORDINATES if rows_apart else rank)
     if isinstance(other, Address):
         other = Address(other.base, other.offset)
     rows = [_place(lowering, own), _place(lowering, other)]
@@ -130,6 +137,7 @@ def _copy(lowering: Lowering, instruction: Instruction, form: list[str], rank: i
     a, b, c, d, e = coordinates
     lowering.emit(make_record(OP_ROWS, 0, a, b, c, extra=(d, e, mask)))
     code = direction | rank << FORM_RANK_SHIFT | reduction | (FORM_PAIR if pair else 0)
+    code |= FORM_ROWS if rows_apart else 0
     lowering.emit(make_record(OP_BULK, 0, *rows, size, extra=(mbarrier, 0, 0, 0, 0, 0, 0, code)))
     if reduces and to_global:
         lowering.parallel = False

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from warplab.emulator.lowering.lowering import Lowering, Unsupported, bits_of
-from warplab.isa.syntax import Immediate, Instruction, Operand, Register
+from warplab.isa.syntax import Group, Immediate, Instruction, Operand, Register
 
 FLOATS = ("f16", "bf16", "f32", "f64")
 ROUNDINGS = ("rn", "rz", "rm", "rp")
+NARROW_QUADS = ("e4m3x4", "e5m2x4", "e2m1x4", "e2m3x4", "e3m2x4")
 NARROW_PAIRS = ("e4m3x2", "e5m2x2", "e2m1x2", "e2m3x2", "e3m2x2", "ue8m0x2")
 INTEGER_ROUNDINGS = ("rni", "rzi", "rmi", "rpi")
 
@@ -14,7 +15,9 @@ INTEGER_ROUNDINGS = ("rni", "rzi", "rmi", "rpi")
 def convert(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     modifiers, target, source = parts[1:-2], parts[-2], parts[-1]
     operands = instruction.operands
-    if parts[1:3] == ["pack", "sat"]:
+    if "rs" in modifiers:
+        _by_chance(lowering, instruction, modifiers, target, source)
+    elif parts[1:3] == ["pack", "sat"]:
         _packed(lowering, instruction, parts)
     elif source in NARROW_PAIRS or target in NARROW_PAIRS:
         _narrow_pairs(lowering, operands, modifiers, target, source)
@@ -44,6 +47,46 @@ def _narrow_pairs(
         raise Unsupported
     sources = [lowering.source(o, f"b{bits_of(source)}") for o in operands[1:]]
     lowering.vector(key, lowering.target(operands[0], f"b{bits_of(target)}"), *sources)
+
+
+def _by_chance(lowering: Lowering, instruction: Instruction, modifiers: list[str], target: str, source: str) -> None:
+    """cvt.rs: two floats, or four narrow ones, are rounded by random bits, the last operand."""
+    place, *values, random = instruction.operands
+    key = ".".join(["cvt", *_ordered(modifiers, ("rs", "relu", "satfinite")), target, source])
+    bits = lowering.source(random, "b32")
+    if target in ("f16x2", "bf16x2"):
+        a, b = (lowering.source(o, "f32") for o in values)
+        lowering.vector(key, lowering.target(place, target), a, b, bits)
+        return
+    if target not in NARROW_QUADS or source != "f32" or len(values) != 1 or not isinstance(values[0], Group):
+        raise Unsupported
+    a, b, e, f = (lowering.source(o, "f32") for o in values[0].items)
+    key = ".".join(["cvt.rs.satfinite", *(m for m in modifiers if m == "relu"), f"{target[:-1]}2", source])
+    upper, lower = _halves_of_bits(lowering, bits, by_bytes=target == "e2m1x4")
+    high, low = lowering.temporary(16), lowering.temporary(16)
+    lowering.vector(key, high, a, b, upper)
+    lowering.vector(key, low, e, f, lower)
+    if bits_of(target) == 16:
+        moved = lowering.temporary(16)
+        lowering.vector("shl.i16", moved, high, lowering.constant(32, 8))
+        lowering.vector("or.i16", lowering.target(place, "b16"), moved, low)
+    else:
+        lowering.vector("pack.i16", lowering.target(place, "b32"), low, high)
+
+
+def _halves_of_bits(lowering: Lowering, bits: int, by_bytes: bool) -> tuple[int, int]:
+    """The random bits of the first two and of the last two of four numbers, in the lower halves of words: those of
+    e2m1x4 are the upper and the lower bytes of both halves."""
+    if by_bytes:
+        zero = lowering.constant(32, 0)
+        rows = []
+        for selector in (0x4431, 0x4420):
+            rows.append(lowering.temporary(32))
+            lowering.vector("prmt.b32", rows[-1], bits, zero, lowering.constant(32, selector))
+        return rows[0], rows[1]
+    upper = lowering.temporary(32)
+    lowering.vector("shr.u32", upper, bits, lowering.constant(32, 16))
+    return upper, bits
 
 
 def _packed(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:

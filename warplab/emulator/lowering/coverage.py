@@ -63,6 +63,8 @@ class FormProbe:
             return "[%address]"
         if text == "[tmem]":
             return "[%x]"
+        if text == "[rows]":
+            return _tensor(5)
         if text == "[tensor]":
             return _tensor(next((int(p[0]) for p in self.opcode.split(".") if p in _DIMENSIONS), 2))
         if text == "@":

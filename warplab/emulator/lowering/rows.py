@@ -27,9 +27,14 @@ _LONGEST_NAME = 3  # parts of an opcode that name an instruction
 _KEPT = 1 << 14  # opcodes that were looked up
 
 
+def is_widening(parts: Sequence[str]) -> bool:
+    """Is an opcode one of f32 with sources of 16 bits, as add.f32.f16?"""
+    return parts[0] in ("add", "sub", "fma") and tuple(parts[-2:]) in (("f32", "f16"), ("f32", "bf16"))
+
+
 def by_type(parts: Sequence[str]) -> Work:
-    """The pipe of arithmetic, by the last type of an opcode."""
-    return _FLOATS.get(parts[-1], Work.INTEGER)
+    """The pipe of arithmetic, by the last type of an opcode, or the type of its result."""
+    return _FLOATS.get(parts[-2 if is_widening(parts) else -1], Work.INTEGER)
 
 
 @dataclass(frozen=True)
@@ -39,8 +44,9 @@ class Row:
     A form is an opcode with alternatives in braces, `add{.rn,.rz}{,.sat}.f32`, and its operands: T a register of the
     last type in the opcode, D of the last but one, a type's name a register of that type, 2T a vector of two, VT one
     of as many as the opcode's .v2 to .v8 says, T|pred a pair, [] an address, [tensor] a tensor map's with coordinates,
-    [tmem] one in tensor memory, a number an immediate, @ a label, and everything else as it is. Forms and refused ones
-    stand for what PTX has (PTX ISA 9.0); an emitter may take more modifiers than they list, such as hints for caches.
+    [rows] one with those of four rows, [tmem] one in tensor memory, a number an immediate, @ a label, and everything
+    else as it is. Forms and refused ones stand for what PTX has (PTX ISA 9.0); an emitter may take more modifiers than
+    they list, such as hints for caches.
     """
 
     forms: tuple[tuple[str, str], ...] = ()  # that the emitter takes
@@ -77,7 +83,7 @@ class Row:
     def kind(self, parts: Sequence[str]) -> WorkKind:
         """What an opcode counts as."""
         work = self.pipe if isinstance(self.pipe, Work) else self.pipe(parts)
-        letter = _LETTERS.get(parts[-1], "") if self.float_operation else ""
+        letter = _LETTERS.get(parts[-2 if is_widening(parts) else -1], "") if self.float_operation else ""
         return WorkKind(
             work,
             work is Work.INTEGER and TYPE_BITS.get(parts[-1]) == 64,

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from warplab.emulator.core.state.layout import (
     FULL_MASK,
+    MATRIX_BITS_SHIFT,
+    MATRIX_BYTES_FORM,
+    MATRIX_TRANSPOSED,
     MMA_A_SIGNED,
     MMA_B_SIGNED,
     MMA_DENSE,
@@ -147,9 +150,7 @@ def matrix_multiply(lowering: Lowering, instruction: Instruction, parts: list[st
     if sparse:
         parts = [parts[0], *parts[2:]]
     if any(part.startswith("kind__") for part in parts):
-        if sparse:
-            raise Unsupported
-        _narrow_product(lowering, instruction, parts)
+        _narrow_product(lowering, instruction, parts, sparse)
         return
     parts, operation = split_bit_operation(parts, len(parts) - 2)
     types, modifiers = parts[-4:], parts[6:-4]
@@ -185,20 +186,22 @@ _SCALED = {  # how many scales a row has, by what an opcode says; "" names no nu
 }
 
 
-def _narrow_product(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+def _narrow_product(lowering: Lowering, instruction: Instruction, parts: list[str], sparse: bool) -> None:
     """mma.sync of GeForce's Blackwell with .kind::f8f6f4, or .kind::mx... and .block_scale, whose scales' types come
-    last, and whose operands behind c are those scales, each with {byte, thread}."""
+    last, and whose operands behind c (of a sparse one, behind the selector) are those scales, each with {byte,
+    thread}."""
     kind = next(part for part in parts if part.startswith("kind__")).removeprefix("kind__")
     scaled = "block_scale" in parts
     size = next((part for part in parts if part.startswith("scale_vec__")), "")
     rest = [p for p in parts[1:] if p not in ("sync", "aligned", "row", "col", f"kind__{kind}", "block_scale", size)]
     scales = _SCALED.get(kind, {}).get(size, 0)
-    if scaled and not lowering.module.target.startswith("sm_12"):
+    if (scaled or sparse) and not lowering.module.target.startswith("sm_12"):
         raise Unsupported
     if scaled != bool(scales) or not scaled and kind != "f8f6f4":
         raise Unsupported
     nibbles = kind in ("mxf4", "mxf4nvf4")
-    if len(rest) != (6 if scaled else 5) or rest[0] != ("m16n8k64" if nibbles else "m16n8k32"):
+    depth = (64 if nibbles else 32) * (2 if sparse else 1)
+    if len(rest) != (6 if scaled else 5) or rest[0] != f"m16n8k{depth}":
         raise Unsupported
     sum_kind, a, b, c = rest[1:5]
     scale_kind = rest[5] if scaled else ""
@@ -208,6 +211,13 @@ def _narrow_product(lowering: Lowering, instruction: Instruction, parts: list[st
         raise Unsupported
     _, rule = arithmetic_of(lowering, (), (sum_kind, a, b, c))
     d_operand, a_operand, b_operand, c_operand, *more = instruction.operands
+    sparsity = Sparsity()
+    if sparse:
+        metadata, selector, *more = more
+        if not isinstance(selector, Immediate) or selector.value:
+            raise Unsupported
+        form = MMA_FOUR_OF_EIGHT if nibbles else MMA_TWO_OF_FOUR
+        sparsity = Sparsity(form, lowering.source(metadata, "b32"))
     if len(more) != (4 if scaled else 0):
         raise Unsupported
     arithmetic, bits, sums = MMA_FLOATS, 4 if nibbles else 8, 4 if sum_kind == "f32" else 2
@@ -221,10 +231,10 @@ def _narrow_product(lowering: Lowering, instruction: Instruction, parts: list[st
         arithmetic = MMA_SCALED
         rule |= scales << MMA_SCALES_SHIFT | (MMA_POWERS if scale_kind == "ue8m0" else 0)
     a_rows = _rows(lowering, a_operand, 4, "b32")
-    b_rows = _rows(lowering, b_operand, 2, "b32")
+    b_rows = _rows(lowering, b_operand, 4 if sparse else 2, "b32")
     c_rows = _rows(lowering, c_operand, sums, "b32")
     d_rows = _rows(lowering, d_operand, sums, "b32", write=True)
-    product = Product(16, 64 if nibbles else 32, bits, bits_of(sum_kind), arithmetic, rule)
+    product = Product(16, depth, bits, bits_of(sum_kind), arithmetic, rule, sparsity)
     emit_product(lowering, product, a_rows, b_rows, c_rows, d_rows).counted = True
 
 
@@ -284,39 +294,52 @@ def emit_product(
 
 
 _COUNTS = {"x1": 1, "x2": 2, "x4": 4}
+_PACKED = {"b6x16_p32": 6, "b4x16_p64": 4}
 
 
-def _matrix_form(parts: list[str]) -> tuple[int, int, int]:
-    """Matrices, whether they are transposed, and the address space of an ldmatrix or stmatrix.
+def _matrix_form(parts: list[str], loads: bool) -> tuple[int, int, int]:
+    """Registers, the form and the address space of an ldmatrix or stmatrix.
 
     ptxas takes the modifiers in any order.
     """
     rest = set(parts[1:])
-    counts = [c for c in _COUNTS if c in rest]
-    needed = {"sync", "aligned", "m8n8", "b16", *counts}
-    if len(counts) != 1 or len(rest) != len(parts) - 1 or not needed <= rest:
+    counts, shared = [c for c in _COUNTS if c in rest], rest & {"shared", "shared__cta"}
+    if len(counts) != 1 or len(rest) != len(parts) - 1 or len(shared) > 1:
         raise Unsupported
-    transposed, shared = "trans" in rest, rest & {"shared", "shared__cta"}
-    if rest - needed - {"trans"} - shared or len(shared) > 1:
+    space = SPACE_SHARED if shared else SPACE_GENERIC
+    count, rest = _COUNTS[counts[0]], rest - {"sync", "aligned", *counts} - shared
+    transposed = MATRIX_TRANSPOSED if "trans" in rest else 0
+    rest -= {"trans"}
+    if {"sync", "aligned"} <= set(parts) and rest == {"m8n8", "b16"}:
+        return count, transposed, space
+    bits = next((bits for name, bits in _PACKED.items() if rest >= {"b8x16", name}), 0)
+    shape = rest - {"b8x16", *_PACKED} if bits else rest - {"b8"}
+    form = transposed | MATRIX_BYTES_FORM | bits << MATRIX_BITS_SHIFT
+    if not bits and "b8" not in rest:
         raise Unsupported
-    return _COUNTS[counts[0]], int(transposed), SPACE_SHARED if shared else SPACE_GENERIC
+    if loads and transposed and shape == {"m16n16"} and count < 4:
+        return 2 * count, form, space
+    rows_alone = loads and bits and not transposed and shape == {"m8n16"}
+    if rows_alone or not loads and not bits and transposed and shape == {"m16n8"}:
+        return count, form, space
+    raise Unsupported
 
 
 def load_matrices(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     destination, address = instruction.operands
-    count, transposed, space = _matrix_form(parts)
+    count, form, space = _matrix_form(parts, loads=True)
     rows = _padded(_rows(lowering, destination, count, "b32", write=True), 4)
     row, offset = address_row(lowering, address)
-    extra = (space, count, _all_lanes(lowering), transposed, *rows[1:])
+    extra = (space, count, _all_lanes(lowering), form, *rows[1:])
     lowering.emit(make_record(OP_LDMATRIX, rows[0], row, imm=offset, extra=extra))
 
 
 def store_matrices(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     address, source = instruction.operands
-    count, transposed, space = _matrix_form(parts)
+    count, form, space = _matrix_form(parts, loads=False)
     rows = _padded(_rows(lowering, source, count, "b32"), 4)
     row, offset = address_row(lowering, address)
-    extra = (space, count, _all_lanes(lowering), transposed, *rows[1:])
+    extra = (space, count, _all_lanes(lowering), form, *rows[1:])
     lowering.emit(make_record(OP_STMATRIX, 0, row, rows[0], imm=offset, extra=extra))
 
 

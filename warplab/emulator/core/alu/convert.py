@@ -20,7 +20,7 @@ from warplab.emulator.core.alu.rounding import (
     store_small,
     to_odd,
 )
-from warplab.emulator.core.state.layout import SRC_A, SRC_B
+from warplab.emulator.core.state.layout import SRC_A, SRC_B, SRC_C
 
 MODES = ("rn", "rz", "rm", "rp")
 # Below these a float64 becomes a zero by cvt.ftz.f32.f64: it would be subnormal if float32 had more exponents. By mode,
@@ -199,6 +199,23 @@ def _pack_two(target: str, mode: str, flag: str) -> Emitter:
     return emit
 
 
+_RANDOM_BITS = {"f16": 13, "bf16": 16}  # of each half of the third source
+
+
+def _pack_two_by_chance(target: str, flag: str) -> Emitter:
+    """cvt.rs.x2: the halves of SRC_C decide how those of the result are rounded."""
+
+    def emit(o: Lanes) -> None:
+        random, width = o.read(SRC_C, I32), _RANDOM_BITS[target]
+        halves = []
+        for slot, own in ((SRC_A, random.lshr(16)), (SRC_B, random)):
+            bits = store_small(o.read(slot, F32), target, "rs", (own & ((1 << width) - 1), width))
+            halves.append(_small_flag(bits, target, flag).zext(I32))
+        o.write((halves[0] << 16) | halves[1])
+
+    return emit
+
+
 def _tensor_float(mode: str, flag: str) -> Emitter:
     """tf32: float32 with 10 bits of significand; the low 13 bits are zero."""
 
@@ -215,11 +232,11 @@ def _tensor_float(mode: str, flag: str) -> Emitter:
         special = magnitude.compare(">=", F32_FORMAT.infinity)
         nan = magnitude.compare(">", F32_FORMAT.infinity)
         rounded = special.where(bits, rounded)
-        if flag == "relu":
+        if "relu" in flag:
             rounded = rounded.compare("<", 0, signed=True).where(0, rounded)
         kept = bits & 0xFFFFE000 if mode == "rna" else splat_like(bits, 0x7FFFE000)
         result = nan.where(kept, rounded)
-        if flag == "satfinite":
+        if "satfinite" in flag:
             # As ptxas makes it for sm_90: one step down from infinity, and from a NaN.
             result = (result & 0x7FFFFFFF).compare(">=", F32_FORMAT.infinity).where(result - 0x2000, result)
         o.write(result)
@@ -285,6 +302,9 @@ def _floats(table: Table) -> None:
                     table[op_key("cvt", mode, ftz, flag, name, name)] = _round_in_place(name, mode, bool(ftz), flag)
 
 
+_TENSOR_FLAGS = ("", "relu", "satfinite", "relu.satfinite")
+
+
 def build() -> Table:
     """Every conversion that involves a float."""
     table: Table = {}
@@ -294,6 +314,9 @@ def build() -> Table:
         for mode in ("rn", "rz"):
             for flag in ("", "relu", "satfinite", "relu.satfinite"):
                 table[op_key("cvt", mode, flag, f"{target}x2", "f32")] = _pack_two(target, mode, flag)
-    for mode, flag in (("rna", ""), ("rna", "satfinite"), ("rn", ""), ("rn", "relu"), ("rz", ""), ("rz", "relu")):
-        table[op_key("cvt", mode, flag, "tf32", "f32")] = _tensor_float(mode, flag)
+        for flag in ("", "relu", "satfinite", "relu.satfinite"):
+            table[op_key("cvt.rs", flag, f"{target}x2", "f32")] = _pack_two_by_chance(target, flag)
+    for mode, flags in (("rna", ("", "satfinite")), ("rn", _TENSOR_FLAGS), ("rz", _TENSOR_FLAGS)):
+        for flag in flags:
+            table[op_key("cvt", mode, flag, "tf32", "f32")] = _tensor_float(mode, flag)
     return table

@@ -1,8 +1,9 @@
 """Conversions between pairs of floats of 4, 6 and 8 bits, powers of two, and wider floats, as vector functions.
 
-The ISA has the floats only in pairs, only to nearest and only saturating: what is too large, infinities too, becomes
-the largest finite number. NaN stays NaN (code 0x7f), or becomes the largest number of a format without NaN. Two of four
-bits share a byte. ue8m0 is the exponent of a float32, without its sign: 255 is NaN. (PTX ISA, "cvt"; cuda_fp8.hpp.)
+The ISA has the floats only in pairs, to nearest or by random bits, and only saturating: what is too large, infinities
+too, becomes the largest finite number. NaN stays NaN (code 0x7f), or becomes the largest number of a format without
+NaN. Two of four bits share a byte. ue8m0 is the exponent of a float32, without its sign: 255 is NaN. (PTX ISA, "cvt";
+cuda_fp8.hpp.)
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from warplab.emulator.core.alu.rounding import (
     splat_like,
     store_small,
 )
-from warplab.emulator.core.state.layout import SRC_A, SRC_B
+from warplab.emulator.core.state.layout import SRC_A, SRC_B, SRC_C
 
 FORMATS = {"e4m3": E4M3_FORMAT, "e5m2": E5M2_FORMAT, "e2m1": E2M1_FORMAT, "e2m3": E2M3_FORMAT, "e3m2": E3M2_FORMAT}
 _TINY = 0x00400000  # 2**-127 as float32: what ue8m0 has as its smallest number
 _LARGEST_POWER, _NO_POWER = 254, 255
+_RANDOM_BITS = 16
 
 
 def _place(form: Format) -> int:
@@ -33,9 +35,9 @@ def _place(form: Format) -> int:
     return 4 if form is E2M1_FORMAT else 8
 
 
-def _encode(value: Vector, form: Format, relu: bool) -> Vector:
-    """f32 values as codes in I32 lanes."""
-    code = narrow(value.bits(I32), F32_FORMAT, form, "rn", saturate=True)
+def _encode(value: Vector, form: Format, relu: bool, chance: tuple[Vector, int] | None = None) -> Vector:
+    """f32 values as codes in I32 lanes, to nearest, or as so many random bits decide."""
+    code = narrow(value.bits(I32), F32_FORMAT, form, "rs" if chance else "rn", saturate=True, chance=chance)
     return _rectified(value, code) if relu else code
 
 
@@ -70,6 +72,17 @@ def _narrow_pair(form: Format, source: str, relu: bool) -> Emitter:
     def emit(o: Lanes) -> None:
         high, low = _pair(o, source)
         o.write(((_encode(high, form, relu) << _place(form)) | _encode(low, form, relu)).trunc(I16))
+
+    return emit
+
+
+def _narrow_pair_by_chance(form: Format, relu: bool) -> Emitter:
+    """Both numbers are rounded by the same 16 bits of SRC_C."""
+
+    def emit(o: Lanes) -> None:
+        (high, low), random = _pair(o, "f32"), o.read(SRC_C, I32) & 0xFFFF
+        codes = [_encode(value, form, relu, (random, _RANDOM_BITS)) for value in (high, low)]
+        o.write(((codes[0] << _place(form)) | codes[1]).trunc(I16))
 
     return emit
 
@@ -126,6 +139,7 @@ def build() -> Table:
             for source in ("f32", "f16x2"):
                 key = op_key("cvt.rn.satfinite", relu, f"{name}x2", source)
                 table[key] = _narrow_pair(form, source, bool(relu))
+            table[op_key("cvt.rs.satfinite", relu, f"{name}x2", "f32")] = _narrow_pair_by_chance(form, bool(relu))
             table[op_key("cvt.rn", relu, "f16x2", f"{name}x2")] = _widen_pair(form, bool(relu))
     for source in ("f32", "bf16x2"):
         for mode in ("rz", "rp"):

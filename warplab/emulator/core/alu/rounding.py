@@ -47,14 +47,23 @@ E2M1_FORMAT = Format(2, 1, 0x7, finite=2)
 E2M3_FORMAT = Format(2, 3, 0x1F, finite=8)
 E3M2_FORMAT = Format(3, 2, 0x1F, finite=4)
 F64_FORMAT = Format(11, 52, 0x7FFFFFFFFFFFFFFF)
+_WORD_SHIFT = 31  # bits that a word can drop
 FORMATS = {"f16": F16_FORMAT, "bf16": BF16_FORMAT, "f32": F32_FORMAT, "f64": F64_FORMAT}
 
 
-def narrow(bits: Vector, source: Format, target: Format, mode: str = "rn", saturate: bool = False) -> Vector:
+def narrow(
+    bits: Vector,
+    source: Format,
+    target: Format,
+    mode: str = "rn",
+    saturate: bool = False,
+    chance: tuple[Vector, int] | None = None,
+) -> Vector:
     """Round `bits` (integers holding `source` values) to `target`, result in the low bits of the same integers.
 
-    `mode`: rn (ties to even), rna (ties away), rz, rm (down), rp (up). `saturate` gives the largest finite value
-    instead of infinity. NaN becomes the target's canonical NaN.
+    `mode`: rn (ties to even), rna (ties away), rz, rm (down), rp (up), rs (stochastic: away from zero where `chance`,
+    so many random bits, and the highest of the bits that are dropped add up to a carry). `saturate` gives the largest
+    finite value instead of infinity. NaN becomes the target's canonical NaN.
     """
     sign_bit = bits & source.sign
     magnitude = bits & (source.sign - 1)
@@ -69,7 +78,7 @@ def narrow(bits: Vector, source: Format, target: Format, mode: str = "rn", satur
     deficit = (exponent * -1) + (rebias + 1)
     deficit = deficit.compare(">", 0, signed=True).where(deficit, 0)
     shift = deficit + dropped
-    limit = source.significand + 2
+    limit = _WORD_SHIFT if chance else source.significand + 2
     shift = shift.compare(">", limit).where(splat_like(shift, limit), shift)
     kept = significand.lshr(shift)
     one = splat_like(shift, 1)
@@ -82,6 +91,8 @@ def narrow(bits: Vector, source: Format, target: Format, mode: str = "rn", satur
         up = (rest.compare(">", half) | tie_up).where(one, zero)
     elif mode == "rna":
         up = rest.compare(">=", half).where(one, zero)
+    elif chance:
+        up = _carry(rest, shift, *chance)
     elif mode == "rz":
         up = zero
     else:
@@ -107,6 +118,14 @@ def narrow(bits: Vector, source: Format, target: Format, mode: str = "rn", satur
     width = source.exponent + source.significand - target.exponent - target.significand
     result = result | sign_bit.lshr(width)
     return magnitude.compare(">", source.infinity).where(splat_like(result, target.nan), result)
+
+
+def _carry(rest: Vector, shift: Vector, random: Vector, width: int) -> Vector:
+    """The carry out of the `shift` bits that are dropped when `width` random bits are added to the highest of them."""
+    fewer = shift.compare("<", width)
+    left = fewer.where(splat_like(shift, 0), shift - width)
+    right = fewer.where(splat_like(shift, width) - shift, 0)
+    return (rest + (random << left).lshr(right)).lshr(shift)
 
 
 def splat_like(vector: Vector, number: int | float) -> Vector:
@@ -182,8 +201,8 @@ def load_small(bits: Vector, name: str) -> Vector:
     return widen_half(bits) if name == "f16" else widen_bfloat(bits)
 
 
-def store_small(value: Vector, name: str, mode: str = "rn") -> Vector:
+def store_small(value: Vector, name: str, mode: str = "rn", chance: tuple[Vector, int] | None = None) -> Vector:
     """f32 or f64 values rounded to f16 or bf16, as i16 bits."""
     source = F32_FORMAT if value.element is F32 else F64_FORMAT
     bits = value.bits(INT[BITS[value.element]])
-    return narrow(bits, source, FORMATS[name], mode).trunc(I16)
+    return narrow(bits, source, FORMATS[name], mode, chance=chance).trunc(I16)

@@ -22,6 +22,7 @@ from warplab.emulator.core.asynchronous.tensor_copies import (
     readable,
     reduce_bytes,
     starts_well,
+    take_four_rows,
     tile_bytes,
     tile_sectors,
     tile_span,
@@ -41,6 +42,7 @@ from warplab.emulator.core.state.bulk_layout import (
     FORM_OPERATION_SHIFT,
     FORM_PAIR,
     FORM_RANK_SHIFT,
+    FORM_ROWS,
     FORM_SIZE_SHIFT,
     K_FIELDS,
     K_GROUP,
@@ -209,11 +211,13 @@ def _read_operands(m, frame, constants, record, lane, operation):
     slots = (SRC_A, SRC_B, SRC_C, X0, X1)
     for i in range(5):
         at = np.int64(0)
-        if i < rank:
+        if i < rank or field(record, X7) & FORM_ROWS:
             at = np.int64(load_i32(operand(frame, constants, names, slots[i]) + 4 * lane))
         put(operation, O_AT + i, at)
     tensor = operation + 8 * O_MAP
     if not find_map(m, get(operation, O_OTHER), rank, tensor):
+        return False
+    if field(record, X7) & FORM_ROWS and not take_four_rows(tensor):
         return False
     put(operation, O_BYTES, tile_bytes(tensor))
     put(operation, O_SPAN, tile_span(tensor))

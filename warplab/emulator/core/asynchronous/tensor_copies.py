@@ -23,6 +23,7 @@ from warplab.emulator.core.state.bulk_layout import (
     MAX_BOX,
     MAX_STEP,
     META_KIND_SHIFT,
+    META_ROWS,
     META_SIZE_SHIFT,
     META_SWIZZLE_SHIFT,
     O_AT,
@@ -57,6 +58,7 @@ from warplab.emulator.core.state.layout import (
 from warplab.emulator.core.state.races_layout import G_LIVE, SCOPE_GPU
 from warplab.emulator.core.state.raw import copy_bytes, fill_bytes, get, load_u8, put, store_u64
 
+_ROWS = np.int64(4)  # of a gather or scatter
 LOAD_TILE, CHECK_TILE, STORE_TILE = range(3)
 MAX_REACH = 2.0**60  # bytes: offsets in a tensor are whole numbers of 64 bits
 
@@ -72,7 +74,8 @@ def find_map(m, address, rank, tensor):
     if entry == 0:
         return False
     copy_bytes(tensor, get(entry, R_HOST) + region_offset(entry, address), MAP_BYTES)
-    meta = get(tensor, T_META)
+    meta = get(tensor, T_META) & ~META_ROWS
+    put(tensor, T_META, meta)
     size = (meta >> META_SIZE_SHIFT) & 255
     if get(tensor, T_MAGIC) != MAP_MAGIC or meta & 255 != rank or size not in (1, 2, 4, 8):
         return False
@@ -212,8 +215,25 @@ def _fill(host, pattern):
 
 
 @compiled
+def take_four_rows(tensor):
+    """Make the box of a copied map, of one row in two dimensions, one of four; False if it is another."""
+    if count_of(tensor, 1) != 1:
+        return False
+    box = get(tensor, T_BOX) & ~(((np.int64(1) << BOX_BITS) - 1) << BOX_BITS)
+    put(tensor, T_BOX, box | _ROWS << BOX_BITS)
+    steps = get(tensor, T_STEPS) & ~(((np.int64(1) << STEP_BITS) - 1) << STEP_BITS)
+    put(tensor, T_STEPS, steps | np.int64(1) << STEP_BITS)
+    put(tensor, T_META, get(tensor, T_META) | META_ROWS)
+    return True
+
+
+@compiled
 def _row_offset(tensor, row, at):
     """The offset in bytes of a box's row from the tensor's start, its first coordinate aside; -1 if it is outside."""
+    if get(tensor, T_META) & META_ROWS:
+        index = get(at, 1 + row)
+        inside = 0 <= index < get(tensor, T_SHAPE + 1)
+        return index * get(tensor, T_STRIDES) if inside else np.int64(-1)
     offset = np.int64(0)
     for i in range(1, 5):
         count = count_of(tensor, i)

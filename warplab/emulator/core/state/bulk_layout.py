@@ -12,6 +12,7 @@ from __future__ import annotations
 TO_SHARED, TO_GLOBAL, WITHIN_CLUSTER = range(3)
 FORM_DIRECTION = 3
 FORM_RANK_SHIFT, FORM_OPERATION_SHIFT, FORM_KIND_SHIFT, FORM_SIZE_SHIFT, FORM_MASK_SHIFT = 4, 8, 16, 20, 32
+FORM_ROWS = 1 << 25  # .tile::gather4 and .tile::scatter4: four rows, each with a coordinate of its own
 FORM_PAIR = 1 << 24  # .cta_group::2: the mbarrier may be the other block's of a pair
 BULK_COMMIT, BULK_WAIT = range(2)
 
@@ -39,5 +40,6 @@ Q_FIELDS = Q_FIRST + MAX_STORES * K_FIELDS
 T_MAGIC, T_ADDRESS, T_META, T_SHAPE, T_STRIDES, T_BOX, T_STEPS, T_FILL = 0, 1, 2, 3, 8, 12, 13, 14
 MAP_MAGIC = 0x70616D5F726F736E
 META_SIZE_SHIFT, META_SWIZZLE_SHIFT, META_KIND_SHIFT = 8, 16, 24  # the rank is in the low bits
+META_ROWS = 1 << 40  # of a copy alone: the box has four rows, from the coordinates behind the first
 BOX_BITS, STEP_BITS = 12, 8
 MAX_BOX, MAX_STEP = 256, 8

@@ -418,6 +418,10 @@ ARRIVAL_SHIFT = 1  # of FAULT_HANDED_OVER's F_EXTRA: the arrival's pc lies above
 TRAP_PLAIN, TRAP_ASSERTION, TRAP_STACK, TRAP_CALL, TRAP_CLUSTER = range(5)  # why a trap: X0
 KIND_UNSIGNED, KIND_SIGNED, KIND_FLOAT, KIND_F16, KIND_BF16 = range(5)
 
+# An ldmatrix or stmatrix has in X1 its registers, of which each holds 8 rows, and in X3 its form: bit flags, and the
+# bits of elements that are unpacked to bytes above them, 0 for none.
+MATRIX_TRANSPOSED, MATRIX_BYTES_FORM = 1, 2
+MATRIX_BITS_SHIFT = 4
 # An mma: the record before it (OP_ROWS) names a's registers in SRC_A, SRC_B, SRC_C, X0 and b's in X1, X2, X4, X5; for a
 # sparse a its X7 says how it is thinned out, X6 is the metadata and X3 the selector. Its own SRC_A, SRC_B, SRC_C, X0
 # are c's and DST, X4, X5, X6 d's; X1 is the arithmetic, X2 the member mask, X3 the number of the rule that floats are

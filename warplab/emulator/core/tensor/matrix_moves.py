@@ -1,7 +1,15 @@
-"""ldmatrix, stmatrix and movmatrix: 8 x 8 matrices of 16-bit elements between shared memory and fragments.
+"""ldmatrix, stmatrix and movmatrix: matrices of 16-bit elements, or of bytes, between shared memory and fragments.
 
-Lane t holds elements 2 (t % 4) and 2 (t % 4) + 1 of row t / 4 of each matrix in one register; with .trans, those of
-column t / 4. Lanes 8 i to 8 i + 7 give the addresses of the rows of matrix i, 16 bytes each. (PTX ISA, "ldmatrix".)
+Lane t holds elements 2 (t % 4) and 2 (t % 4) + 1 of row t / 4 of each 8 x 8 matrix in one register; with .trans, those
+of column t / 4. Lanes 8 i to 8 i + 7 give the addresses of the rows of matrix i, 16 bytes each. (PTX ISA, "ldmatrix".)
+
+Of bytes, lane t holds in its registers
+
+    m8n16          elements 4 (t % 4) and on of row t / 4
+    m16n16.trans   rows 4 (t % 4) and on of column t / 4, and of column t / 4 + 8; 16 lanes give a matrix's addresses
+    m16n8.trans    rows 2 (t % 4) and on of column t / 4, then of column t / 4 + 8: rows as shared memory has them
+
+(CUTLASS, copy_traits_sm100.hpp.) Elements of 4 and 6 bits are unpacked to bytes (pieces.py).
 """
 
 from __future__ import annotations
@@ -27,6 +35,9 @@ from warplab.emulator.core.state.layout import (
     M_SHARED,
     M_SHARED_BYTES,
     M_SHARED_WINDOW,
+    MATRIX_BITS_SHIFT,
+    MATRIX_BYTES_FORM,
+    MATRIX_TRANSPOSED,
     SHARED_BASE,
     SPACE_GENERIC,
     SPACE_SHARED,
@@ -43,13 +54,16 @@ from warplab.emulator.core.state.raw import (
     get,
     increase,
     load_i64,
+    load_u8,
     load_u16,
     load_u32,
     operand,
+    store_u8,
     store_u16,
     store_u32,
     trailing_zeros32,
 )
+from warplab.emulator.core.tensor.pieces import unpack_piece
 
 ROW_BYTES = 16
 _MATRIX_BYTES = 8 * ROW_BYTES
@@ -61,6 +75,29 @@ def _element(lane, half, transposed):
     if transposed:
         return (lane % 4 * 2 + half) * ROW_BYTES + lane // 4 * 2
     return lane // 4 * ROW_BYTES + lane % 4 * 4 + half * 2
+
+
+@compiled
+def _byte_place(register, lane, byte, form, write):
+    """The offset in the matrices, row after row, of a byte of a lane's register."""
+    if not form & MATRIX_TRANSPOSED:
+        return register * _MATRIX_BYTES + lane // 4 * ROW_BYTES + lane % 4 * 4 + byte
+    if write:
+        row, column = lane % 4 * 2 + byte % 2, lane // 4 + byte // 2 * 8
+        return register * _MATRIX_BYTES + row * ROW_BYTES + column
+    row, column = lane % 4 * 4 + byte, lane // 4 + register % 2 * 8
+    return register // 2 * 2 * _MATRIX_BYTES + row * ROW_BYTES + column
+
+
+@compiled
+def _check_row(m, warp, address, bits, pc, lane):
+    """Check that a row is read: of packed elements what is in front of the padding."""
+    if bits == 0:
+        check_read(m, warp, address, ROW_BYTES, ROW_BYTES, pc, lane, 0, 0, 1)
+        return
+    check_read(m, warp, address, 8, 8, pc, lane, 0, 0, 1)
+    if bits > 4:
+        check_read(m, warp, address + 8, 4, 4, pc, lane, 0, 0, 1)
 
 
 @compiled
@@ -83,7 +120,8 @@ def _good_rows(m, warp, addresses, offset, pc, mask, write):
 @compiled
 def move_shared(m, warp, frame, constants, record, pc, mask, write):
     """One ldmatrix (write = 0) or stmatrix of a warp."""
-    count, transposed = field(record, X1), field(record, X3)
+    count, form = field(record, X1), field(record, X3)
+    bits = form >> MATRIX_BITS_SHIFT
     window = get(m, M_SHARED_WINDOW) if field(record, X0) == SPACE_GENERIC else np.int64(0)
     addresses = operand(frame, constants, record, SRC_A)
     offset = field(record, IMM) - window
@@ -98,7 +136,7 @@ def move_shared(m, warp, frame, constants, record, pc, mask, write):
     scratch, shared = get(m, M_SCRATCH), get(m, M_SHARED)
     fill_bytes(scratch, np.uint8(0), count * _MATRIX_BYTES)
     if write:
-        _exchange_registers(frame, constants, record, scratch, count, transposed, mask, 1)
+        _exchange_registers(frame, constants, record, scratch, count, form, mask, 1)
     rest = np.uint32(good)
     while rest:
         lane = np.int64(trailing_zeros32(rest))
@@ -108,14 +146,17 @@ def move_shared(m, warp, frame, constants, record, pc, mask, write):
             check_write(m, warp, address, ROW_BYTES, ROW_BYTES, pc, lane, 0, 0, 1)
             copy_bytes(shared + address, scratch + lane * ROW_BYTES, ROW_BYTES)
         else:
-            check_read(m, warp, address, ROW_BYTES, ROW_BYTES, pc, lane, 0, 0, 1)
-            copy_bytes(scratch + lane * ROW_BYTES, shared + address, ROW_BYTES)
+            _check_row(m, warp, address, bits, pc, lane)
+            if bits:
+                unpack_piece(scratch + lane * ROW_BYTES, shared + address, bits)
+            else:
+                copy_bytes(scratch + lane * ROW_BYTES, shared + address, ROW_BYTES)
     if not write:
-        _exchange_registers(frame, constants, record, scratch, count, transposed, mask, 0)
+        _exchange_registers(frame, constants, record, scratch, count, form, mask, 0)
 
 
 @compiled
-def _exchange_registers(frame, constants, record, scratch, count, transposed, mask, to_scratch):
+def _exchange_registers(frame, constants, record, scratch, count, form, mask, to_scratch):
     """Registers of the active lanes from matrices in the scratch memory, or the other way round."""
     for matrix in range(count):
         row = data_operand(frame, constants, record, matrix, SRC_B if to_scratch else DST)
@@ -124,8 +165,15 @@ def _exchange_registers(frame, constants, record, scratch, count, transposed, ma
         while rest:
             lane = np.int64(trailing_zeros32(rest))
             rest &= rest - np.uint32(1)
-            for half in range(2):
-                place, register = base + _element(lane, half, transposed), row + 4 * lane + 2 * half
+            for byte in range(4 if form & MATRIX_BYTES_FORM else 0):
+                place, register = scratch + _byte_place(matrix, lane, byte, form, to_scratch), row + 4 * lane + byte
+                if to_scratch:
+                    store_u8(place, load_u8(register))
+                else:
+                    store_u8(register, load_u8(place))
+            for half in range(0 if form & MATRIX_BYTES_FORM else 2):
+                place = base + _element(lane, half, form & MATRIX_TRANSPOSED)
+                register = row + 4 * lane + 2 * half
                 if to_scratch:
                     store_u16(place, load_u16(register))
                 else:

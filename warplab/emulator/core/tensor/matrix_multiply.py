@@ -213,21 +213,6 @@ def _gather_scales(frame, constants, rows, of_b, powers, significands, exponents
 
 
 @compiled
-def _multiply_scaled(a, b, c, d, rule, bits, frame, constants, rows):
-    """D = (A scales) (B scales) + C."""
-    scales, powers, number = (rule >> MMA_SCALES_SHIFT) & 7, rule & MMA_POWERS, rule & MMA_RULE_MASK
-    a_significands, a_exponents = np.empty((a.shape[0], scales), np.int64), np.empty((a.shape[0], scales), np.int64)
-    b_significands, b_exponents = np.empty((_COLUMNS, scales), np.int64), np.empty((_COLUMNS, scales), np.int64)
-    _gather_scales(frame, constants, rows, 0, powers, a_significands, a_exponents)
-    _gather_scales(frame, constants, rows, 1, powers, b_significands, b_exponents)
-    d[:] = c
-    if bits == 4:
-        multiply_nibbles(a, b, d, a_significands, a_exponents, b_significands, b_exponents)
-    else:
-        multiply_bytes(a, b, d, _KINDS[number, 0], _KINDS[number, 1], a_exponents, b_exponents, number)
-
-
-@compiled
 def _multiply_matrices(a, b, c, d, arithmetic, rule, bits):
     """D = A B + C on patterns, b transposed; `rule` is that of floats or the flags of integers."""
     if arithmetic == MMA_FLOATS:
@@ -259,23 +244,56 @@ def _column(metadata, sparsity, selector, bits, stored, row, element):
 
 
 @compiled
+def _pick(b, bits, rows, metadata, row, picked):
+    """Those rows of b, transposed, that a row of a sparse a has elements for."""
+    sparsity, selector, stored = field(rows, X7), field(rows, X3), np.int64(picked.shape[1])
+    for element in range(stored):
+        column = _column(metadata, sparsity, selector, bits, stored, row, element)
+        for j in range(_COLUMNS):
+            picked[j, element] = b[j, column]
+
+
+@compiled
 def _multiply_sparse(a, b, c, d, arithmetic, rule, bits, rows, metadata):
-    """The same where a has half of its columns: each row meets those rows of B that it has elements for."""
+    """The same where a has half of its columns."""
     height, stored = a.shape
-    sparsity, selector = field(rows, X7), field(rows, X3)
     left, right = np.empty((1, stored), np.uint32), np.empty((_COLUMNS, stored), np.uint32)
     before, after = np.empty((1, _COLUMNS), np.uint32), np.empty((1, _COLUMNS), np.uint32)
     for i in range(height):
+        _pick(b, bits, rows, metadata, i, right)
         for element in range(stored):
-            column = _column(metadata, sparsity, selector, bits, stored, i, element)
             left[0, element] = a[i, element]
-            for j in range(_COLUMNS):
-                right[j, element] = b[j, column]
         for j in range(_COLUMNS):
             before[0, j] = c[i, j]
         _multiply_matrices(left, right, before, after, arithmetic, rule, bits)
         for j in range(_COLUMNS):
             d[i, j] = after[0, j]
+
+
+@compiled
+def _multiply_scaled(a, b, c, d, rule, bits, frame, constants, rows):
+    """D = (A scales) (B scales) + C; `rows` is the record that names a's and b's registers."""
+    scales, powers, number = (rule >> MMA_SCALES_SHIFT) & 7, rule & MMA_POWERS, rule & MMA_RULE_MASK
+    height, stored = a.shape
+    a_significands, a_exponents = np.empty((height, scales), np.int64), np.empty((height, scales), np.int64)
+    b_significands, b_exponents = np.empty((_COLUMNS, scales), np.int64), np.empty((_COLUMNS, scales), np.int64)
+    _gather_scales(frame, constants, rows - RECORD_BYTES, 0, powers, a_significands, a_exponents)
+    _gather_scales(frame, constants, rows - RECORD_BYTES, 1, powers, b_significands, b_exponents)
+    d[:] = c
+    sparse, metadata = field(rows, X7) != MMA_DENSE, operand(frame, constants, rows, X6)
+    right = np.empty((_COLUMNS if sparse else 0, stored), np.uint32)
+    together = 1 if sparse else height
+    for first in range(0, height, together):
+        mine, met = slice(first, first + together), b
+        if sparse:
+            _pick(b, bits, rows, metadata, np.int64(first), right)
+            met = right
+        if bits == 4:
+            of_a, exponents = a_significands[mine], a_exponents[mine]
+            multiply_nibbles(a[mine], met, d[mine], of_a, exponents, b_significands, b_exponents)
+        else:
+            kinds = _KINDS[number]
+            multiply_bytes(a[mine], met, d[mine], kinds[0], kinds[1], a_exponents[mine], b_exponents, number)
 
 
 @compiled
@@ -298,7 +316,7 @@ def multiply(frame, constants, record, mask):
         _unpad(a, _KINDS[rule & MMA_RULE_MASK, 0])
         _unpad(b, _KINDS[rule & MMA_RULE_MASK, 1])
     if arithmetic == MMA_SCALED:
-        _multiply_scaled(a, b, c, d, rule, bits, frame, constants, rows - RECORD_BYTES)
+        _multiply_scaled(a, b, c, d, rule, bits, frame, constants, rows)
     elif sparse:
         _multiply_sparse(a, b, c, d, arithmetic, rule, bits, rows, operand(frame, constants, rows, X6))
     else:

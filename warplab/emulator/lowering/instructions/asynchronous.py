@@ -14,6 +14,7 @@ _DIMENSIONS = "{.1d,.2d,.3d,.4d,.5d}"
 _REDUCTIONS = "{.add,.min,.max,.inc,.dec,.and,.or,.xor}"
 _TO_CLUSTER = "cp.async.bulk.shared::cluster.global" + COMPLETES
 _TENSOR = "cp.async.bulk.tensor" + _DIMENSIONS
+_ROWS = "cp.async.bulk.tensor.2d"
 _REDUCE = "cp.reduce.async.bulk.global.shared::cta.bulk_group"
 _REDUCE_IN_CLUSTER = "cp.reduce.async.bulk.shared::cluster.shared::cta" + COMPLETES
 _CANCEL, _QUERY = "clusterlaunchcontrol.try_cancel", "clusterlaunchcontrol.query_cancel"
@@ -60,6 +61,10 @@ ROWS = (
                 _TENSOR + ".shared::cluster.global" + COMPLETES + ".multicast::cluster.cta_group::2",
                 "[] [tensor] [] b16",
             ),
+            (_ROWS + ".shared::cluster.global.tile::gather4" + COMPLETES, "[] [rows] []"),
+            (_ROWS + ".shared::cta.global.tile::gather4" + COMPLETES, "[] [rows] []"),
+            (_ROWS + ".global.shared::cta.tile::scatter4.bulk_group", "[rows] []"),
+            ("cp.async.bulk.prefetch.tensor.2d.L2.global.tile::gather4", "[rows]"),
             (_TENSOR + ".global.shared::cta{,.tile}.bulk_group", "[tensor] []"),
             (_TENSOR + ".global.shared::cta.tile.bulk_group.L2::cache_hint", "[tensor] [] b64"),
             ("cp.async.bulk.prefetch.tensor" + _DIMENSIONS + ".L2.global{,.tile}", "[tensor]"),
@@ -67,7 +72,7 @@ ROWS = (
         bulk.bulk,
         Work.CONTROL,
         stores=True,
-        since={"": 90, "cta_group__2": 100},
+        since={"": 90, "cta_group__2": 100, "tile__gather4": 100, "tile__scatter4": 100},
         refused=(
             ("cp.async.bulk.tensor{.3d,.4d,.5d}.shared::cluster.global.im2col" + COMPLETES, "[] [tensor] [] {b16}"),
             ("cp.async.bulk.tensor{.3d,.4d,.5d}.global.shared::cta.im2col_no_offs.bulk_group", "[tensor] []"),

@@ -128,6 +128,6 @@ ROWS = (
         tcgen05.shift,
         Work.MEMORY,
         writes=False,
-        tested=_TESTED,
+        tested="tests/emulator/tensor/test_tcgen05_stationary.py",
     ),
 )

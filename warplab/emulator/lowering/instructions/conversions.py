@@ -17,6 +17,7 @@ _SINCE = {
     **{f"bf16.{kind}": 90 for kind in ("u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64", "f64")},
     **dict.fromkeys(("bf16.f32", "relu", "f16x2", "bf16x2", "tf32"), 80),
     **dict.fromkeys(("rn.tf32", "rz.tf32"), 90),
+    **dict.fromkeys(("rs", "rn.satfinite.tf32", "rz.satfinite.tf32"), 100),
     **dict.fromkeys(("e4m3x2", "e5m2x2"), 89),
     **dict.fromkeys(("e2m1x2", "e2m3x2", "e3m2x2", "ue8m0x2"), 100),
 }
@@ -51,6 +52,10 @@ ROWS = (
             ("cvt{.rni,.rzi,.rmi,.rpi}{.f16.f16,.f32.f32,.f64.f64}", "D T"),
             ("cvt.rna{,.satfinite}.tf32.f32", "b32 T"),
             ("cvt{.rn,.rz}{,.relu}.tf32.f32", "b32 T"),
+            ("cvt{.rn,.rz}.satfinite{,.relu}.tf32.f32", "b32 T"),
+            ("cvt.rs{,.relu}{,.satfinite}{.f16x2,.bf16x2}.f32", "D T T b32"),
+            ("cvt.rs{,.relu}.satfinite{.e4m3x4,.e5m2x4,.e2m3x4,.e3m2x4}.f32", "b32 4T b32"),
+            ("cvt.rs{,.relu}.satfinite.e2m1x4.f32", "b16 4T b32"),
             ("cvt.rn.satfinite{,.relu}{.e4m3x2,.e5m2x2}.f32", "b16 T T"),
             ("cvt.rn.satfinite{,.relu}{.e4m3x2,.e5m2x2}.f16x2", "b16 b32"),
             ("cvt.rn{,.relu}.f16x2{.e4m3x2,.e5m2x2}", "b32 b16"),

@@ -13,11 +13,14 @@ _MMA = {
     **dict.fromkeys(("e4m3", "e5m2"), 89),
     **dict.fromkeys(("e2m1", "e2m3", "e3m2", "kind__mxf8f6f4", "kind__mxf4", "kind__mxf4nvf4"), 120),
     "kind__f8f6f4": 100,
+    "sp__ordered_metadata.kind__f8f6f4": 120,
 }
 _NARROW, _SIX = "mma.sync.aligned.kind", "{.e4m3,.e5m2,.e2m3,.e3m2,.e2m1}"
 _BYTES = ".m16n8k32.row.col.f32" + _SIX + _SIX + ".f32"
 _NIBBLES = ".m16n8k64.row.col.f32.e2m1.e2m1.f32"
 _WITH_SCALES = "4f32 4b32 2b32 4f32 b32 2b16 b32 2b16"
+_THIN_NIBBLES = ".m16n8k128.row.col.f32.e2m1.e2m1.f32"
+_THIN, _THIN_SCALED = "mma.sp::ordered_metadata.sync.aligned.kind", "4f32 4b32 4b32 4f32 b32 0 b32 2b16 b32 2b16"
 _SPARSE = "mma{.sp,.sp::ordered_metadata}.sync.aligned"
 
 ROWS = (
@@ -54,6 +57,11 @@ ROWS = (
             (_NARROW + "::mxf4.block_scale{,.scale_vec::2X}" + _NIBBLES + ".ue8m0", _WITH_SCALES),
             (_NARROW + "::mxf4nvf4.block_scale.scale_vec::2X" + _NIBBLES + ".ue8m0", _WITH_SCALES),
             (_NARROW + "::mxf4nvf4.block_scale.scale_vec::4X" + _NIBBLES + ".ue4m3", _WITH_SCALES),
+            (_THIN + "::f8f6f4.m16n8k64.row.col.f32" + _SIX + _SIX + ".f32", "4f32 4b32 4b32 4f32 b32 0"),
+            (_THIN + "::mxf8f6f4.block_scale.m16n8k64.row.col.f32" + _SIX + _SIX + ".f32.ue8m0", _THIN_SCALED),
+            (_THIN + "::mxf4.block_scale.scale_vec::2X" + _THIN_NIBBLES + ".ue8m0", _THIN_SCALED),
+            (_THIN + "::mxf4nvf4.block_scale.scale_vec::2X" + _THIN_NIBBLES + ".ue8m0", _THIN_SCALED),
+            (_THIN + "::mxf4nvf4.block_scale.scale_vec::4X" + _THIN_NIBBLES + ".ue4m3", _THIN_SCALED),
         ),
         tensor.matrix_multiply,
         Work.TENSOR,
@@ -62,16 +70,24 @@ ROWS = (
         tested="tests/emulator/tensor/test_tensor.py",
     ),
     Row(
-        (("ldmatrix.sync.aligned.m8n8.x4{,.trans}.shared.b16", "4b32 []"),),
+        (
+            ("ldmatrix.sync.aligned.m8n8.x4{,.trans}.shared.b16", "4b32 []"),
+            ("ldmatrix.sync.aligned.m16n16.x2.trans.shared{.b8,.b8x16.b6x16_p32,.b8x16.b4x16_p64}", "4b32 []"),
+            ("ldmatrix.sync.aligned.m8n16.x4.shared.b8x16{.b6x16_p32,.b4x16_p64}", "4b32 []"),
+        ),
         tensor.load_matrices,
         Work.MEMORY,
+        since={"m16n16": 100, "m8n16": 100},
         tested="tests/emulator/tensor/test_tensor.py",
     ),
     Row(
-        (("stmatrix.sync.aligned.m8n8.x4{,.trans}.shared.b16", "[] 4b32"),),
+        (
+            ("stmatrix.sync.aligned.m8n8.x4{,.trans}.shared.b16", "[] 4b32"),
+            ("stmatrix.sync.aligned.m16n8.x4.trans.shared.b8", "[] 4b32"),
+        ),
         tensor.store_matrices,
         Work.MEMORY,
-        since={"": 90},
+        since={"": 90, "m16n8": 100},
         writes=False,
         tested="tests/emulator/tensor/test_tensor.py",
     ),
