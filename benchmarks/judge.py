@@ -109,7 +109,7 @@ def _one(
         source = case.source(folder)
         drawn_by = seed if case.seed is None else case.seed
         if machine.device is Executor.EMULATOR:
-            machine = replace(machine, architecture=lab.emulated)
+            machine = choose_machine("emulator", lab.needs)
         report = grade(Request(lab, source, machine, drawn_by, case.quick), worker, turns=turns)
     finally:
         idle.put(worker)
@@ -126,6 +126,13 @@ def _line(verdict: Verdict) -> str:
     words = f"  {'; '.join(verdict.objections)}" if verdict.objections else ""
     name = f"{case.lab}/{case.name}"
     return f"{mark}  {case.corpus:9}  {name:45}  {report.status:22}  {points:>7}  {report.seconds:5.1f} s{words}"
+
+
+def _hardware(machine: Machine, verdicts: Sequence[Verdict]) -> str:
+    """What judged: the GPU, or each architecture that was emulated and whatever else reports name."""
+    if machine.device is Executor.GPU:
+        return machine.hardware
+    return " and ".join(dict.fromkeys(verdict.report.hardware for verdict in verdicts)) or machine.hardware
 
 
 def records(verdicts: Sequence[Verdict]) -> list[results.Record]:
@@ -172,7 +179,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wrong = [verdict for verdict in verdicts if verdict.objections]
     counts = Counter(verdict.case.corpus for verdict in verdicts)
     listed = ", ".join(f"{counts[name]} {name}" for name in CORPORA if counts[name])
-    print(f"\n{len(verdicts)} cases ({listed}) on {machine.hardware} in {time.perf_counter() - start:.0f} s: ", end="")
+    where, seconds = _hardware(machine, verdicts), time.perf_counter() - start
+    print(f"\n{len(verdicts)} cases ({listed}) on {where} in {seconds:.0f} s: ", end="")
     print(f"{len(wrong)} wrong verdicts" if wrong else "every verdict is right")
     for verdict in wrong:
         print(_line(verdict))

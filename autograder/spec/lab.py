@@ -129,8 +129,8 @@ class LabOf(Generic[T_co]):
 
 
 def emulated_architecture(needs: str) -> str:
-    """The architecture that is emulated for kernels with these needs: Hopper, unless they need sm_100a or sm_103a."""
-    return needs if needs.startswith("sm_10") else EMULATED_ARCHITECTURE
+    """The architecture that is emulated for kernels with these needs: Hopper, unless they need a newer one."""
+    return needs if needs.startswith(("sm_10", "sm_11", "sm_12")) else EMULATED_ARCHITECTURE
 
 
 Lab: TypeAlias = LabOf[Task]  # asks for kernels
