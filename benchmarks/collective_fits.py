@@ -24,6 +24,7 @@ from systems.network.collectives import Collective
 from systems.network.fits import fit, predicted
 from systems.network.nccl import Protocol
 from warplab.errors import WarplabError
+from warplab.hardware.chips import find_chip
 
 COMMAND = "python -m benchmarks.collective_fits"
 LIBRARY = "nccl"  # the variant of NCCL's own collectives
@@ -54,7 +55,8 @@ def refit(path: Path) -> None:
     for _, group in itertools.groupby(sorted(times, key=_series), key=_series):
         of = list(group)
         found += laws(of) if of[0].variant == LIBRARY else lines(of)
-    found += by_two([one for one in times if one.variant == LIBRARY])
+    if chip := find_chip(old.header.gpu):
+        found += by_two([one for one in times if one.variant == LIBRARY], chip.bandwidth)
     results.write(path, old.header, [*kept, *found])
     for one in found:
         if one.metric.startswith(_JUDGED):
@@ -85,16 +87,17 @@ def laws(times: Sequence[Record]) -> Iterator[Record]:
     yield from _errors(unseen, partial(_by_law, law, most))
 
 
-def by_two(times: Sequence[Record]) -> Iterator[Record]:
+def by_two(times: Sequence[Record], memory: float) -> Iterator[Record]:
     """The largest errors of what the laws of two GPUs say of more, and the share of sizes within 5%; none without both.
 
-    `times` are those of NCCL's collectives, over any number of GPUs.
+    `times` are those of NCCL's collectives, over any number of GPUs; `memory` is the bandwidth of a GPU's memory, bytes
+    per second.
     """
     series = {key: list(of) for key, of in itertools.groupby(sorted(times, key=_series), key=_series)}
     two = {Collective(name): _law(of) for (name, _, ranks), of in series.items() if ranks == 2}
     for (name, _, ranks), of in series.items():
         if ranks > 2 and two.keys() >= {Collective(name), Collective.BROADCAST}:
-            seconds = partial(_by_two, two, _most(of))
+            seconds = partial(_by_two, two, _most(of), memory)
             yield from _errors(of, seconds, OF_TWO)
             close = [one for one in of if one.shape[1] >= 1 << 20 and _off(one, seconds) <= 0.05]
             large = sum(one.shape[1] >= 1 << 20 for one in of)
@@ -147,8 +150,8 @@ def _law(times: Sequence[Record]) -> Law:
     return fit_law([(terms(_call(one, most)), one.value * 1e-6) for one in times if is_fitted(one.shape[1])])
 
 
-def _by_two(laws: dict[Collective, Law], most: int, one: Record) -> float:
-    return more_ranks.seconds(laws, _call(one, most))
+def _by_two(laws: dict[Collective, Law], most: int, memory: float, one: Record) -> float:
+    return more_ranks.seconds(laws, _call(one, most), memory)
 
 
 def _by_law(law: Law, most: int, one: Record) -> float:

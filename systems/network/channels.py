@@ -44,9 +44,9 @@ _LEAST = {
     Protocol.SIMPLE: 64,
 }  # bytes of the size that a thread is worth; LL: a rank
 _RING = ((128 * KIB, "in one pass"), (MIB, "in one step"), (float("inf"), "in further steps"))
-_BROADCAST = ((512 * KIB, "in one chunk"), (4 * MIB, "in one buffer"), (float("inf"), "in further buffers"))
+CHUNK = 512 * KIB  # of a broadcast and of a message
+_BROADCAST = ((CHUNK, "in one chunk"), (4 * MIB, "in one buffer"), (float("inf"), "in further buffers"))
 _MESSAGE_LL, _PART_LL, _PART_SIMPLE, _LARGEST_PART = 16 * KIB, 8 * KIB, 64 * KIB, 16 * MIB
-_MESSAGE_CHUNK = 512 * KIB
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def _messages(call: Call) -> dict[str, float]:
         return {f"ll: {WAIT}": 1.0, f"ll: {CHANNEL}": float(channels), "ll: a channel": part}
     limit = ("a channel", part) if channels <= usual else ("the port", (call.ranks - 1) * size)
     last = "simple: a channel, the last chunk's way out"
-    return {f"simple: {WAIT}": 1.0, f"simple: {limit[0]}": limit[1], last: min(part, float(_MESSAGE_CHUNK))}
+    return {f"simple: {WAIT}": 1.0, f"simple: {limit[0]}": limit[1], last: min(part, float(CHUNK))}
 
 
 @dataclass(frozen=True)
