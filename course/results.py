@@ -224,6 +224,8 @@ def is_stale(results: str, record: Record) -> bool:
 
 
 def _with_source(results: str, record: Record) -> Record:
+    if "source" in record.extra:  # written again, not measured again
+        return record
     found = source_digest(results, record)
     return replace(record, extra=record.extra | {"source": found}) if found else record
 

@@ -45,6 +45,14 @@ def test_a_changed_kernel_makes_its_records_stale_and_no_others(tree: Path) -> N
     assert [record.name for record in renew.state_of(benchmark).stale] == ["03_transpose"]
 
 
+def test_a_record_that_is_written_again_is_no_fresher(tree: Path) -> None:
+    path = results.DIRECTORY / "labs.json"
+    results.write(path, HEADER, [AXPY])
+    (tree / "solutions" / "01_axpy" / "submission.py").write_text("# another kernel\n")
+    results.write(path, HEADER, results.read(path).records)  # as fits of old times are renewed
+    assert len(renew.state_of(Benchmark("benchmarks.bench_gpu", GPU, ("labs",), "")).stale) == 1
+
+
 def test_a_record_without_a_digest_is_stale(tree: Path) -> None:
     path = results.DIRECTORY / "labs.json"
     results.write(path, HEADER, [AXPY])
