@@ -25,7 +25,7 @@ endif
 export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv torch grade test test-all stored test-gpu test-judge test-instructor test-long lab bench bench-cpu validate notebooks site pages lint clean
+.PHONY: help venv torch grade test test-all stored test-gpu test-judge test-instructor test-long lab bench bench-cpu validate notebooks reports site pages lint clean
 
 help:  ## show this list
 	@echo "make grade    grade every reference solution (on the GPU if there is one, else on the emulator)"
@@ -104,11 +104,12 @@ validate: $(READY)  ## compare the emulator's counters with Nsight Compute's (ne
 notebooks: $(READY) $(READY_TORCH)  ## run the chapters that changed into build/notebooks
 	@$(PY) -m scripts.notebooks
 
-site: $(READY) pages notebooks build/report/index.html  ## build the site into build/site/html
+site: $(READY) $(READY_TORCH)  ## build the site into build/site/html
+	@$(MAKE) --no-print-directory -j2 notebooks reports
 	@$(PY) -m website && echo "Open build/site/html/index.html"
 
-build/report/index.html: | $(READY) $(READY_TORCH)
-	@$(PY) -m autograder reference
+reports: $(READY) $(READY_TORCH)  ## grade the reference solutions for the site, if what grades depend on changed
+	@$(PY) -m website.reports
 
 pages: $(READY)  ## write notebooks/*.ipynb, docs/facts.md and docs/instructions.md
 	@$(PY) -m scripts.notebooks --pair

@@ -79,7 +79,7 @@ def text_of(notebook: nbformat.NotebookNode) -> str:
 def execute(sources: Iterable[Path]) -> list[str]:
     """Run the notebooks whose outputs in build/notebooks are missing or old, two at a time; gives what failed."""
     EXECUTED.mkdir(parents=True, exist_ok=True)
-    behind = _digest(path for folder in _BEHIND for path in (ROOT / folder).rglob("*") if path.suffix in _SUFFIXES)
+    behind = digest_of(_BEHIND)
     with tempfile.TemporaryDirectory() as nobodys, ThreadPoolExecutor(2) as pool:
         os.environ["WARPLAB_DATA"] = nobodys  # the author's own progress in the quizzes is not the reader's
         os.environ[DRAW_STATES] = "1"
@@ -126,9 +126,10 @@ def as_shown(name: str) -> str:
     return executed.read_text(encoding="utf-8") if executed.exists() else text_of(paired(SOURCES / f"{name}.md"))
 
 
-def _digest(paths: Iterable[Path]) -> str:
+def digest_of(folders: Iterable[str]) -> str:
+    """A digest of the sources and data in folders of the repository."""
     whole = hashlib.sha256()
-    for path in sorted(paths):
+    for path in sorted(path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in _SUFFIXES):
         whole.update(hashlib.sha256(path.read_bytes()).digest())
     return whole.hexdigest()
 
