@@ -36,5 +36,7 @@ html_theme_options = {
     "navbar_persistent": [],  # one search field, in the side bar
 }
 html_copy_source = False
+html_favicon = str(ROOT / "website" / "static" / "favicon.svg")
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's system
 html_show_copyright = False
 exclude_patterns = ["docs/README.md"]

@@ -30,6 +30,8 @@ _REVEALED = re.compile(r"\breveal\((?P<name>\w+)")
 _WITHOUT_KERNEL = (
     '<p class="wl-note">The controls of this figure need a kernel: open the chapter in JupyterLab to move it.</p>'
 )
+_HREF = re.compile(r'href="(?P<target>[^"#:]+)(?P<anchor>#[^"]*)?"')
+_HOME = '<body>\n<nav><a href="../index.html">Warplab</a></nav>'
 _TITLES = {"notebooks": "Chapters", "labs": "Labs"}
 
 
@@ -61,7 +63,7 @@ def lay_out(folder: Path) -> None:
             target.write_bytes(image.read_bytes())
     _keep(folder / "index.md", _index(known))
     if REPORTS.exists():
-        _keep(EXTRA / "reports" / "index.html", REPORTS.read_text(encoding="utf-8"))
+        _keep(EXTRA / "reports" / "index.html", _reports(REPORTS.read_text(encoding="utf-8"), set(known)))
     for path in folder.rglob("*"):
         if path.is_file() and path not in written:
             path.unlink()  # a page that is gone
@@ -101,6 +103,18 @@ def _linker(page: Path, known: set[Path]) -> Callable[[str], str]:
         return f"{link['before']}{home}/{kind}/main/{target.as_posix()}{anchor}"
 
     return lambda text: _LINK.sub(moved, text)
+
+
+def _reports(text: str, known: set[Path]) -> str:
+    """The page of reports with a way back, and with links that lead to pages of the site or to the repository."""
+
+    def moved(link: re.Match[str]) -> str:
+        target = Path(os.path.normpath(REPORTS.parent / link["target"])).relative_to(ROOT)
+        page = os.path.relpath(target.with_suffix(".html"), "reports")
+        place = page if target in known else f"{repository()}/blob/main/{target.as_posix()}"
+        return f'href="{place}{link["anchor"] or ""}"'
+
+    return _HREF.sub(moved, text).replace("<body>", _HOME, 1)
 
 
 def _chapter(text: str, linked: Callable[[str], str]) -> str:

@@ -171,3 +171,17 @@ def test_every_picture_says_what_it_shows(page: Any, address: str) -> None:
         show(page, address, name)
         described = page.eval_on_selector_all("article img", "images => images.map(image => image.alt.trim().length)")
         assert all(length > 5 for length in described), name
+
+
+CUT = """nodes => nodes.filter(node => node.checkVisibility() && node.scrollWidth > node.clientWidth + 1)
+    .map(node => node.textContent.trim().slice(0, 60))"""
+
+
+def test_a_printed_page_cuts_no_line_and_no_table(page: Any, address: str) -> None:
+    page.set_viewport_size({"width": 718, "height": 1000})  # A4 without its margins
+    page.emulate_media(media="print")
+    for name in NAMES:
+        show(page, address, name)
+        page.eval_on_selector_all("details", "all => all.forEach(one => one.open = true)")
+        assert page.eval_on_selector_all("article :is(pre, table, .cell_output td)", CUT) == [], name
+        picture(page, f"site-{Path(name).name}-print")

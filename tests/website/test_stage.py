@@ -63,6 +63,22 @@ def test_a_link_leads_to_a_page_or_to_the_repository() -> None:
         assert linked(before) == after
 
 
+def test_the_page_of_reports_leads_back_and_to_pages_or_to_the_repository() -> None:
+    known = {Path("labs/03_transpose/README.md")}
+    text = (
+        '<body>\n<a href="#report-1">1</a> <a href="../../labs/03_transpose/README.md#the-edges">2</a>'
+        ' <a href="../../solutions/03_transpose/submission.py">3</a> <a href="https://example.org/x">4</a>'
+    )
+    home = stage.repository()
+    assert re.findall(r'href="([^"]*)"', stage._reports(text, known)) == [
+        "../index.html",
+        "#report-1",
+        "../labs/03_transpose/README.html#the-edges",
+        f"{home}/blob/main/solutions/03_transpose/submission.py",
+        "https://example.org/x",
+    ]
+
+
 def test_what_stands_between_a_question_and_its_answer_is_folded() -> None:
     def cell(source: str, *outputs: str) -> dict:
         shown = [{"data": {"text/markdown": text}} for text in outputs]

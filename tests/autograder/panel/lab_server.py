@@ -47,7 +47,7 @@ class LabServer:
 
 
 @contextmanager
-def lab_server(folder: Path) -> Iterator[LabServer]:
+def lab_server(folder: Path, python: str = sys.executable) -> Iterator[LabServer]:
     """Started as `make lab` starts it, in `folder`."""
     root = folder / "course"
     for lab in LABS:
@@ -64,7 +64,7 @@ def lab_server(folder: Path) -> Iterator[LabServer]:
     ]  # fmt: skip
     with open(folder / "server.log", "w") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", *options], cwd=root, env=environment, stdout=log, stderr=log
+            [python, "-m", "jupyterlab", *options], cwd=root, env=environment, stdout=log, stderr=log
         )
     try:
         server = LabServer(f"http://127.0.0.1:{port}", root)
