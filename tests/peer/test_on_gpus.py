@@ -13,8 +13,11 @@ import pytest
 
 from benchmarks import collectives
 from course import results
+from systems.peer.experts import Sizes
+from systems.peer.experts_on_one import planned as planned_experts
 from systems.peer.kernels import Layout
 from systems.peer.row_parallel import RANKS, WIDTHS, Size
+from tests.peer.expert_cases import drawn, truth
 from tests.peer.in_memory import read
 from tests.peer.layers_side_by_side import CALLS, Case
 from tests.peer.layers_side_by_side import planned as planned_layers
@@ -122,3 +125,31 @@ def test_calls_that_wait_for_a_silent_rank_end_within_seconds(tmp_path: Path) ->
             rank.kill()
             rank.communicate()
     assert said["seconds"] < 20 and all("waited 2 s for rank 1" in fault for fault in said["faults"])
+
+
+@pytest.mark.gpu
+def test_blocks_of_one_gpu_play_both_ranks_of_experts(tmp_path: Path) -> None:
+    """Several tiles of most experts, a ragged last group of tokens, three calls."""
+    device = present()
+    assert device is not None
+    sizes, architecture = Sizes(2, 301, 4, 16, 256, 192), architecture_of(device)
+    arrays = drawn(sizes, 1)
+    plan, inputs = planned_experts(sizes, arrays, architecture, blocks=device.sms // 2, calls=3, patience=2 * 10**9)
+    outputs = outputs_of(plan, inputs, architecture, tmp_path)
+    right, allowed = truth(sizes, arrays)
+    assert (np.abs(read(outputs["out"], "bfloat16") - right) <= allowed).all()
+    assert not outputs["state"].reshape(-1, 2)[:, 1].any()
+
+
+@pytest.mark.multigpu
+def test_two_gpus_share_a_layer_of_experts(tmp_path: Path) -> None:
+    """A graph of three calls with other routes each, replayed 20 times; nothing is reset between."""
+    pytest.importorskip("torch")
+    ranks = []
+    for rank in range(2):
+        sizes = (2, 301, 4, 16, 256, 192)
+        job = {"backend": "nccl", "ranks": 2, "rank": rank, "meeting": str(tmp_path / "meeting"), "sizes": sizes}
+        command = [sys.executable, "-m", "tests.peer.experts_rank", json.dumps(job)]
+        ranks.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=collectives.environment()))
+    said = [json.loads(rank.communicate(timeout=180)[0].splitlines()[-1]) for rank in ranks]
+    assert all(not one["fault"] and max(one["worst"]) <= 1 for one in said), said
