@@ -62,6 +62,9 @@ def numba_arguments(values: dict[str, np.ndarray | np.generic]) -> tuple:
     return tuple(result)
 
 
+HOPPER = (9, 0, "a")
+
+
 def numba_plan(
     function: Callable,
     values: dict[str, np.ndarray | np.generic],
@@ -69,6 +72,7 @@ def numba_plan(
     grid: tuple[int, ...],
     block: tuple[int, ...],
     shared_bytes: int = 0,
+    target: tuple[int, int, str] = HOPPER,
 ) -> Plan:
     """Compile a Python function with Numba CUDA and launch it on `values`; arrays without a role are inputs."""
     from numba import cuda, typeof
@@ -76,12 +80,11 @@ def numba_plan(
     signature = tuple(_device_type(typeof(v)) for v in values.values())
 
     def compiled() -> bytes:
-        ptx, _ = cuda.compile(
-            function, signature, cc=(9, 0, "a"), output="ptx", abi="numba", device=False, lineinfo=True
-        )
+        ptx, _ = cuda.compile(function, signature, cc=target, output="ptx", abi="numba", device=False, lineinfo=True)
         return stored.renumbered(ptx.replace(str(ROOT), "")).encode()
 
-    ptx = tiers.stored_or_made("numba", (stored.identity(function), str(signature)), compiled).decode()
+    other = () if target == HOPPER else (str(target),)
+    ptx = tiers.stored_or_made("numba", (stored.identity(function), str(signature), *other), compiled).decode()
     entry = next(line.split()[2].split("(")[0] for line in ptx.splitlines() if line.startswith(".visible .entry"))
     buffers = {
         name: buffer(name, value, roles.get(name, Role.INPUT))
