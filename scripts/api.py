@@ -39,7 +39,7 @@ def page() -> str:
             blocks += _described(warplab, name)
     numbers = [name for name in ptx.__all__ if isinstance(getattr(ptx, name), int)]
     blocks += ["## warplab.ptx", inspect.getdoc(ptx) or ""]
-    blocks.append(f"Swizzles of tensor maps: {', '.join(f'`{name}`' for name in numbers)}.")
+    blocks.append(f"Swizzles of matrices in shared memory: {', '.join(f'`{name}`' for name in numbers)}.")
     blocks.append("\n".join(_instruction(name) for name in ptx.__all__ if name not in numbers))
     blocks += ["## systems.kernels", inspect.getdoc(kernels) or ""]
     for name in kernels.__all__:
