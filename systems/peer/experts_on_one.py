@@ -39,12 +39,14 @@ def planned(
     """
     ranks = sizes.ranks
     copies = {name: np.stack([arrays[name]] * ranks) for name in ("chosen", "weight")}  # each rank knows all routes
-    held = {
+    held: dict[str, np.ndarray] = {
         "memory": np.zeros(ranks * sizes.memory, np.uint8),
         "state": np.zeros(2 * ranks * blocks, np.uint32),
         "flags": np.zeros(ranks * sizes.scratch["flags"][1], np.uint32),
-    } | {name: array for name, array in (before or {}).items() if name in ("memory", "state", "flags")}
-    inputs = {name: np.ascontiguousarray(copies.get(name, arrays[name])) for name in INPUTS} | held
+    }
+    held.update({name: before[name] for name in held if before})
+    inputs = {name: np.ascontiguousarray(copies.get(name, arrays[name])) for name in INPUTS}
+    inputs.update(held)
     roles = {name: Role.INPUT if name in INPUTS else Role.INOUT for name in inputs}
     buffers = {name: _buffer(name, array, roles[name]) for name, array in inputs.items()}
     buffers["out"] = _buffer("out", arrays["x"], Role.OUTPUT)
