@@ -14,7 +14,19 @@ from systems.peer.experts import NAME, SOURCE, THREADS, Sizes
 from systems.peer.kernels import INCLUDE
 from warplab.isa.entry import entries
 from warplab.plan.capture.nvrtc import compile_cpp
-from warplab.plan.model import Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role, Structure, Value
+from warplab.plan.model import (
+    Argument,
+    Buffer,
+    Kernel,
+    Language,
+    Launch,
+    Parameter,
+    Plan,
+    Pointer,
+    Role,
+    Structure,
+    Value,
+)
 
 PATIENCE = 10**9  # nanoseconds: the emulator's timer counts its own steps
 INPUTS = ("x", "chosen", "weight", "gate_up", "down")
@@ -54,7 +66,7 @@ def planned(
         if name != "flags":
             buffers[name] = Buffer(name, Role.SCRATCH, dtype, (ranks * count,), (np.dtype(dtype).itemsize,))
     order = ("state", *INPUTS, "out", "list", "place", "count", "middle", "made", "flags", "memory")
-    arguments = (
+    arguments: tuple[Argument, ...] = (
         Structure(sizes.numbers().tobytes()), Value("uint32", 0), Value("uint32", ranks), Value("uint32", sizes.tiles),
         Value("uint64", patience), *(Pointer(name, 0, name) for name in order), Value("uint64", 0),
     )  # fmt: skip

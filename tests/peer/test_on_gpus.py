@@ -145,11 +145,11 @@ def test_blocks_of_one_gpu_play_both_ranks_of_experts(tmp_path: Path) -> None:
 def test_two_gpus_share_a_layer_of_experts(tmp_path: Path) -> None:
     """A graph of three calls with other routes each, replayed 20 times; nothing is reset between."""
     pytest.importorskip("torch")
-    ranks = []
+    started = []
     for rank in range(2):
         sizes = (2, 301, 4, 16, 256, 192)
         job = {"backend": "nccl", "ranks": 2, "rank": rank, "meeting": str(tmp_path / "meeting"), "sizes": sizes}
         command = [sys.executable, "-m", "tests.peer.experts_rank", json.dumps(job)]
-        ranks.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=collectives.environment()))
-    said = [json.loads(rank.communicate(timeout=180)[0].splitlines()[-1]) for rank in ranks]
+        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=collectives.environment()))
+    said = [json.loads(one.communicate(timeout=180)[0].splitlines()[-1]) for one in started]
     assert all(not one["fault"] and max(one["worst"]) <= 1 for one in said), said
