@@ -4,6 +4,7 @@
 # STARTER: from numba import cuda
 import numpy as np
 from numba import cuda, float32, int32, uint32
+from numba.cuda import libdevice
 
 from warplab import ptx
 
@@ -14,27 +15,47 @@ THREADS = 256
 # BEGIN SOLUTION
 WARPS = THREADS // 32
 TILE = 16  # tokens that one signal stands for
+MOST = 8  # choices of a token
 ROWS, SUMS = 0, 1  # what a signal says has come
 
 
 @cuda.jit(device=True)
-def goes_to(chosen, owner, token, rank, local):
-    """Has a token of rank `owner` an expert on rank `rank`?"""
+def look_up(chosen, weight, owner, token, rank, local, experts, factors):
+    """Has a token of rank `owner` experts on rank `rank`? Which, else -1, and their weights."""
     found = False
-    for j in range(chosen.shape[2]):
-        found = found or chosen[owner, token, j] // local == rank
+    for j in range(MOST):
+        experts[j] = int32(-1)
+        if j < chosen.shape[2]:
+            expert = chosen[owner, token, j]
+            if expert // local == rank:
+                found = True
+                experts[j] = expert
+                factors[j] = weight[owner, token, j]
     return found
 
 
 @cuda.jit(device=True)
-def factor(chosen, weight, gain, owner, token, rank, local, i):
-    """What the experts on rank `rank` multiply element i of a token by."""
-    total = float32(0)
-    for j in range(chosen.shape[2]):
-        expert = chosen[owner, token, j]
-        if expert // local == rank:
-            total += weight[owner, token, j] * gain[expert, i]
-    return total
+def worked(row, gain, experts, factors, i):
+    """What the experts that were looked up make of four elements of a row, from element i on."""
+    a, b, c, d = float32(0), float32(0), float32(0), float32(0)
+    for j in range(MOST):
+        if experts[j] >= 0:
+            of = ptx.load_global_16(ptx.address(gain, experts[j] * int32(gain.shape[1]) + i))
+            a += factors[j] * libdevice.int_as_float(int32(of[0]))
+            b += factors[j] * libdevice.int_as_float(int32(of[1]))
+            c += factors[j] * libdevice.int_as_float(int32(of[2]))
+            d += factors[j] * libdevice.int_as_float(int32(of[3]))
+    return (
+        a * libdevice.int_as_float(int32(row[0])),
+        b * libdevice.int_as_float(int32(row[1])),
+        c * libdevice.int_as_float(int32(row[2])),
+        d * libdevice.int_as_float(int32(row[3])),
+    )
+
+
+@cuda.jit(device=True)
+def bits(x):
+    return uint32(libdevice.float_as_int(x))
 
 
 @cuda.jit(device=True)
@@ -68,29 +89,41 @@ def exchange_kernel(x, chosen, weight, gain, out, inbox, sums, signals):
     rank, tokens, width = int32(cuda.blockIdx.y), int32(x.shape[1]), int32(x.shape[2])
     peer, local = int32(1 - rank), int32(gain.shape[0] // 2)
     tiles = (tokens + TILE - 1) // TILE
+    experts, factors = cuda.local.array(MOST, int32), cuda.local.array(MOST, float32)
     for tile in range(cuda.blockIdx.x, tiles, BLOCKS):  # own tokens go to the peer, each once
         for token in range(tile * TILE + warp, min(tokens, (tile + 1) * TILE), WARPS):
-            if goes_to(chosen, rank, token, peer, local):
-                for i in range(lane, width, 32):
-                    inbox[peer, token, i] = x[rank, token, i]
+            if look_up(chosen, weight, rank, token, peer, local, experts, factors):
+                here, there = (rank * tokens + token) * width, (peer * tokens + token) * width
+                for i in range(4 * lane, width, 128):
+                    row = ptx.load_global_16(ptx.address(x, here + i))
+                    ptx.store_global_16(ptx.address(inbox, there + i), row)
         signal(signals, peer, ROWS, tile)
     for tile in range(cuda.blockIdx.x, tiles, BLOCKS):  # the peer's tokens, and one sum each back
         wait(signals, rank, ROWS, tile)
         for token in range(tile * TILE + warp, min(tokens, (tile + 1) * TILE), WARPS):
-            if goes_to(chosen, peer, token, rank, local):
-                for i in range(lane, width, 32):
-                    own = factor(chosen, weight, gain, peer, token, rank, local, i)
-                    sums[peer, token, i] = own * inbox[rank, token, i]
+            if look_up(chosen, weight, peer, token, rank, local, experts, factors):
+                here, there = (rank * tokens + token) * width, (peer * tokens + token) * width
+                for i in range(4 * lane, width, 128):
+                    row = ptx.load_global_16(ptx.address(inbox, here + i))
+                    a, b, c, d = worked(row, gain, experts, factors, i)
+                    ptx.store_global_16(ptx.address(sums, there + i), (bits(a), bits(b), bits(c), bits(d)))
         signal(signals, peer, SUMS, tile)
     for tile in range(cuda.blockIdx.x, tiles, BLOCKS):  # own tokens: the own experts' sum and the peer's
         wait(signals, rank, SUMS, tile)
         for token in range(tile * TILE + warp, min(tokens, (tile + 1) * TILE), WARPS):
-            both = goes_to(chosen, rank, token, peer, local)
-            for i in range(lane, width, 32):
-                total = factor(chosen, weight, gain, rank, token, rank, local, i) * x[rank, token, i]
+            both = look_up(chosen, weight, rank, token, peer, local, experts, factors)
+            look_up(chosen, weight, rank, token, rank, local, experts, factors)
+            here = (rank * tokens + token) * width
+            for i in range(4 * lane, width, 128):
+                row = ptx.load_global_16(ptx.address(x, here + i))
+                a, b, c, d = worked(row, gain, experts, factors, i)
                 if both:
-                    total += sums[rank, token, i]
-                out[rank, token, i] = total
+                    back = ptx.load_global_16(ptx.address(sums, here + i))
+                    a += libdevice.int_as_float(int32(back[0]))
+                    b += libdevice.int_as_float(int32(back[1]))
+                    c += libdevice.int_as_float(int32(back[2]))
+                    d += libdevice.int_as_float(int32(back[3]))
+                ptx.store_global_16(ptx.address(out, here + i), (bits(a), bits(b), bits(c), bits(d)))
 
 
 # END SOLUTION

@@ -12,30 +12,40 @@ TILE = 16  # tokens that one signal stands for
 module = cupy.RawModule(
     code=r"""
 // BEGIN SOLUTION
-constexpr int WARPS = 8, TILE = 16;
+constexpr int WARPS = 8, TILE = 16, MOST = 8;  // MOST: choices of a token
 enum { ROWS, SUMS };  // what a signal says has come
 
-// Which of a token's choices are experts of a rank, a bit each.
-__device__ __forceinline__ unsigned choices_on(const int* chosen, int k, int rank, int local)
-{
-    unsigned found = 0;
-    for (int j = 0; j < k; ++j) found |= (chosen[j] / local == rank) << j;
-    return found;
-}
+// Those of a token's choices that are experts of a rank: in registers, so that all rows of gains are asked for at once.
+struct Choices {
+    int expert[MOST];  // -1: none of that rank
+    float weight[MOST];
+    bool any;
 
-// A row's elements times what the experts of some choices make of them.
-__device__ __forceinline__ float4 worked(float4 row, const int* chosen, const float* weight, const float* gain, int k,
-                                         unsigned choices, int width, int i)
-{
-    float4 total = make_float4(0, 0, 0, 0);
-    for (int j = 0; j < k; ++j)
-        if (choices >> j & 1) {
-            float4 of = *(const float4*)(gain + (size_t)chosen[j] * width + i);
-            float w = weight[j];
-            total.x += w * of.x, total.y += w * of.y, total.z += w * of.z, total.w += w * of.w;
+    __device__ __forceinline__ Choices(const int* chosen, const float* weights, int k, int rank, int local) : any(false)
+    {
+#pragma unroll
+        for (int j = 0; j < MOST; ++j) {
+            expert[j] = j < k ? chosen[j] : -1;
+            weight[j] = j < k ? weights[j] : 0;
+            if (expert[j] / local != rank) expert[j] = -1;
+            any |= expert[j] >= 0;
         }
-    return make_float4(total.x * row.x, total.y * row.y, total.z * row.z, total.w * row.w);
-}
+    }
+
+    // Four of a row's elements, from i on, times what these experts make of them.
+    __device__ __forceinline__ float4 worked(float4 row, const float* gain, int width, int i) const
+    {
+        float4 total = make_float4(0, 0, 0, 0);
+#pragma unroll
+        for (int j = 0; j < MOST; ++j)
+            if (expert[j] >= 0) {
+                float4 of = *(const float4*)(gain + (size_t)expert[j] * width + i);
+                total.x += weight[j] * of.x, total.y += weight[j] * of.y;
+                total.z += weight[j] * of.z, total.w += weight[j] * of.w;
+            }
+        return make_float4(total.x * row.x, total.y * row.y, total.z * row.z, total.w * row.w);
+    }
+};
 
 // Say to the rank whose signal this is that all that this block stored for a tile is there.
 __device__ __forceinline__ void signal(unsigned* place)
@@ -66,10 +76,13 @@ exchange_kernel(const float* x, const int* chosen, const float* weight, const fl
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, local = experts / 2;
     int rank = blockIdx.y, peer = 1 - rank, tiles = (tokens + TILE - 1) / TILE;
     auto row = [&](int owner, int token) { return (size_t)owner * tokens + token; };
+    auto of_token = [&](int owner, int token, int on) {
+        return Choices(chosen + row(owner, token) * k, weight + row(owner, token) * k, k, on, local);
+    };
     auto of = [&](int owner, int kind, int tile) { return signals + (owner * 2 + kind) * tiles + tile; };
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {  // own tokens go to the peer, each once
         for (int token = tile * TILE + warp; token < min(tokens, (tile + 1) * TILE); token += WARPS)
-            if (choices_on(chosen + row(rank, token) * k, k, peer, local)) {
+            if (of_token(rank, token, peer).any) {
                 const float* from = x + row(rank, token) * width;
                 float* to = inbox + row(peer, token) * width;
                 for (int i = 4 * lane; i < width; i += 128) *(float4*)(to + i) = *(const float4*)(from + i);
@@ -79,13 +92,11 @@ exchange_kernel(const float* x, const int* chosen, const float* weight, const fl
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {  // the peer's tokens, and one sum each back
         wait(of(rank, ROWS, tile));
         for (int token = tile * TILE + warp; token < min(tokens, (tile + 1) * TILE); token += WARPS) {
-            const int* experts_of = chosen + row(peer, token) * k;
-            const float* weights = weight + row(peer, token) * k;
-            if (unsigned here = choices_on(experts_of, k, rank, local))
+            Choices here = of_token(peer, token, rank);
+            if (here.any)
                 for (int i = 4 * lane; i < width; i += 128) {
                     float4 came = *(const float4*)(inbox + row(rank, token) * width + i);
-                    float4 sum = worked(came, experts_of, weights, gain, k, here, width, i);
-                    *(float4*)(sums + row(peer, token) * width + i) = sum;
+                    *(float4*)(sums + row(peer, token) * width + i) = here.worked(came, gain, width, i);
                 }
         }
         signal(of(peer, SUMS, tile));
@@ -93,12 +104,11 @@ exchange_kernel(const float* x, const int* chosen, const float* weight, const fl
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {  // own tokens: the own experts' sum and the peer's
         wait(of(rank, SUMS, tile));
         for (int token = tile * TILE + warp; token < min(tokens, (tile + 1) * TILE); token += WARPS) {
-            const int* experts_of = chosen + row(rank, token) * k;
-            const float* weights = weight + row(rank, token) * k;
-            unsigned here = choices_on(experts_of, k, rank, local), there = choices_on(experts_of, k, peer, local);
+            Choices here = of_token(rank, token, rank);
+            bool there = of_token(rank, token, peer).any;
             for (int i = 4 * lane; i < width; i += 128) {
                 float4 own = *(const float4*)(x + row(rank, token) * width + i);
-                float4 total = worked(own, experts_of, weights, gain, k, here, width, i);
+                float4 total = here.worked(own, gain, width, i);
                 if (there) {
                     float4 back = *(const float4*)(sums + row(rank, token) * width + i);
                     total.x += back.x, total.y += back.y, total.z += back.z, total.w += back.w;

@@ -20,7 +20,7 @@ MUTANTS = (
         "sums_without_signal",
         "sums are read before they have come back",
         (Edit("        wait(signals, rank, SUMS, tile)\n", ""),),
-        Cause(Part.SAFETY, _RACE, at="total += sums[rank, token, i]"),
+        Cause(Part.SAFETY, _RACE, at="back = ptx.load_global_16"),
     ),
     Mutant(
         _NUMBA,
@@ -40,21 +40,26 @@ MUTANTS = (
         _NUMBA,
         "all_sent",
         "rows are sent whether an expert is there or not",
-        (Edit("            if goes_to(chosen, rank, token, peer, local):\n", "            if token >= 0:\n"),),
+        (
+            Edit(
+                "            if look_up(chosen, weight, rank, token, peer, local, experts, factors):\n",
+                "            if token >= 0:\n",
+            ),
+        ),
         Cause(Part.TRAFFIC, _OVER, words="over the link"),
     ),
     Mutant(
         _NUMBA,
         "last_choice_only",
         "a token goes where its last choice is",
-        (Edit("found = found or chosen[owner", "found = chosen[owner"),),
+        (Edit("                found = True\n", "                found = j == chosen.shape[2] - 1\n"),),
         Cause(Part.CORRECTNESS, _WRONG, words=_OUT),
     ),
     Mutant(
         _NUMBA,
         "sums_not_added",
         "what comes back replaces the own part",
-        (Edit("total += sums[rank", "total = sums[rank"),),
+        (Edit("a += libdevice.int_as_float(int32(back[0]))", "a = libdevice.int_as_float(int32(back[0]))"),),
         Cause(Part.CORRECTNESS, _WRONG, words=_OUT),
     ),
     Mutant(
