@@ -1,7 +1,7 @@
 """What the model of time is held against: textbook kernels, and submissions of the labs on their profile cases.
 
-Nothing is fitted to any of them. Each belongs to one of two halves, drawn by a hash of its name without its size:
-whoever works on the model looks at `TUNING` alone, and at `HELD` once the work is done.
+Nothing is fitted to any of them. Each belongs to one of two halves, drawn by a hash of its name without its size. The
+errors of `TUNING` show what the model lacks. Those of `HELD` say how right a finished model is.
 """
 
 from __future__ import annotations

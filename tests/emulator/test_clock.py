@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import log
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -13,11 +14,11 @@ import pytest
 from course import results
 from tests.emulator.plans import cuda_plan
 from warplab.emulator import execute
-from warplab.emulator.clock import executed
+from warplab.emulator.clock import executed, sm
 from warplab.emulator.clock.chips import MEASURED, constants_of
 from warplab.emulator.clock.constants import SEEN
 from warplab.emulator.clock.estimate import Estimate, estimate
-from warplab.emulator.clock.warp import path
+from warplab.emulator.clock.route import Route
 from warplab.errors import PlanError
 from warplab.hardware.chips import H200, RTX_4090
 from warplab.isa.control_codes import Control, control_codes
@@ -56,40 +57,122 @@ def test_control_codes_are_read_from_the_upper_bits_of_an_instruction() -> None:
     assert control_codes(b"no ELF file") == control_codes(image[:70]) == {}
 
 
+def row(kind: int = sm.PLAIN, control: Control = NONE, **fields: float) -> list[float]:
+    """An instruction of `simulate`, with fields by their names."""
+    values: dict[str, float] = {"PIPE": -1, "ARGUMENT": -1, "KIND": kind, "STALL": control.stall, "LATENCY": 4}
+    values |= {"WROTE": control.wrote, "READ": control.read, "WAITS": control.waits} | fields
+    result = [0.0] * sm.FIELDS
+    for name, value in values.items():
+        result[getattr(sm, name)] = value
+    return result
+
+
+def cycles(
+    rows: list[list[float]], warps: int = 1, blocks: int = 1, resident: int = 1,
+    route: Sequence[tuple[float, ...]] = (), more: Mapping[str, float] = MappingProxyType({}), **values: float,
+) -> float:  # fmt: skip
+    """Cycles that an SM takes for blocks of instructions, whose memory is as fast as it is asked to be."""
+    parameters = np.zeros(sm.PARAMETERS)
+    values = {"SCHEDULERS": 4, "SHARPNESS": 2.25, "CONSUMERS": 1, **more, **values}
+    for name, value in values.items():
+        parameters[getattr(sm, name)] = value
+    way = np.array(route or [(0, len(rows), 0, 1, 1, 1)], float)
+    end, _ = sm.simulate(np.array(rows), way, parameters, blocks, resident, warps, np.zeros(len(way)), 10**6)
+    return end
+
+
+WAITING = Control(1, -1, -1, 1)
+
+
 def test_a_warp_waits_for_what_a_barrier_stands_for() -> None:
-    code = [instruction("LDG"), instruction("FADD"), instruction("FADD"), instruction("EXIT")]
-    control = [Control(2, 0, -1, 0), Control(4, -1, -1, 0), Control(5, -1, -1, 1), NONE]
-    # Issued at 0; the first sum at 2, which needs nothing of it; the second at 100; and the end at 105.
-    assert path(code, control, [1] * 4, lambda n: 100.0) == 106
-    assert path(code, control, [1] * 4, lambda n: 3.0) == 12  # it is there before
+    load, used = row(control=Control(2, 0, -1, 0), LATENCY=100), row(control=Control(5, -1, -1, 1))
+    between = row(control=Control(4, -1, -1, 0))
+    # Issued at 0; what does not need it at 2; the sum at 100, which holds the warp for 5 cycles; the end a cycle later.
+    assert cycles([load, between, used, row()]) == 106
+    near = row(control=Control(2, 0, -1, 0), LATENCY=3)
+    assert cycles([near, between, used, row()]) == 12  # it is there before
 
 
 def test_two_loads_are_under_way_at_once() -> None:
-    code = [instruction("LDG"), instruction("LDG"), instruction("FADD")]
-    control = [Control(1, 0, -1, 0), Control(1, 1, -1, 0), Control(1, -1, -1, 3)]
-    assert path(code, control, [1] * 3, lambda n: 100.0) == 102
-
-
-def test_a_loop_that_loads_ahead_waits_less() -> None:
-    load, add, back = instruction("LDG", 1), instruction("FADD", 1), instruction("BRA", 1, leads_to=1)
-    fetched, used, turn = Control(1, 0, -1, 0), Control(4, -1, -1, 1), Control(5, -1, -1, 0)
-    ran = [10.0] * 3
-    at_once = path([load, add, back], [fetched, used, turn], ran, lambda n: 100.0 if n == 0 else 0.0)
-    assert at_once == 10 * (100 + 4 + 5)
-    ahead = path([add, load, back], [used, fetched, turn], ran, lambda n: 100.0 if n == 1 else 0.0)
-    assert ahead == pytest.approx(10 * (100 + 4), abs=110)  # what it loads is used in the next round
-    assert ahead < at_once
+    first, second = (row(control=Control(1, barrier, -1, 0), LATENCY=100) for barrier in (0, 1))
+    assert cycles([first, second, row(control=Control(1, -1, -1, 3))]) == 102
 
 
 def test_a_wait_for_all_but_some_groups_leaves_those_in_flight() -> None:
-    code = [
-        instruction("LDGSTS"),
-        instruction("LDGSTS"),
-        instruction("DEPBAR", operands="SB0, 0x1"),
-        instruction("EXIT"),
-    ]
-    control = [Control(50, 0, -1, 0), Control(1, 0, -1, 0), NONE, NONE]
-    assert path(code, control, [1] * 4, lambda n: 100.0) == 102  # the first one is there at 100, the second at 150
+    first, second = (row(control=Control(stall, 0, -1, 0), LATENCY=100) for stall in (50, 1))
+    assert cycles([first, second, row(sm.GROUP_WAIT, NUMBER=1), row()]) == 102  # the second one is there at 150
+
+
+def test_warps_of_a_scheduler_share_its_issue_slots_and_pipes() -> None:
+    code = [row() for _ in range(100)]
+    assert cycles(code) == cycles(code, warps=4) == 100
+    assert cycles(code, warps=8) == pytest.approx(200, abs=2)
+    piped = [row(PIPE=1, BUSY=2) for _ in range(100)]
+    assert cycles(piped) == pytest.approx(200, abs=2)
+    assert cycles(piped, warps=8) == pytest.approx(400, abs=4)
+
+
+def test_other_warps_go_on_while_one_waits() -> None:
+    code = [row(control=Control(1, 0, -1, 0), LATENCY=100), row(control=WAITING)] * 8
+    alone = cycles(code)
+    assert alone == pytest.approx(808, abs=10)
+    assert cycles(code, warps=16) < 1.1 * alone
+
+
+def test_a_barrier_waits_for_the_slowest_warp() -> None:
+    slow, meet = [row() for _ in range(300)], [row(sm.BLOCK_BARRIER), row()]
+    way = [(0, 300, 0, 0.25, 1, 1), (300, 302, 0, 1, 1, 1)]
+    assert cycles([*slow, *meet], warps=4, route=way, BARRIER=20) == pytest.approx(320, abs=4)
+    assert cycles([*slow, *meet], warps=4, route=way[1:], BARRIER=20) < 30
+
+
+def test_blocks_follow_one_another_where_there_is_room() -> None:
+    code = [row(control=Control(15, -1, -1, 0)) for _ in range(20)]
+    one = cycles(code)
+    assert cycles(code, blocks=4, resident=4) == one
+    assert cycles(code, blocks=8, resident=4) == pytest.approx(2 * one, abs=4)
+    assert cycles(code, blocks=5, resident=4) == pytest.approx(2 * one, abs=4)  # a tail
+
+
+def test_loads_wait_for_the_bandwidth_if_many_are_in_flight() -> None:
+    load = row(sm.LOAD, Control(1, 0, -1, 0), L2_BYTES=512, DRAM_BYTES=512, LINES=1)
+    code = [*[load] * 8, row(control=WAITING)]
+    memory = {"DRAM_LATENCY": 700, "L2_LATENCY": 280, "DRAM_CYCLES": 1 / 16}
+    few, many = cycles(code, warps=1, more=memory), cycles(code, warps=32, more=memory)
+    assert 700 < few < 900
+    assert many == pytest.approx(8 * 512 * 32 / 16, rel=0.15)
+
+
+def test_bulk_copies_run_as_far_ahead_as_there_is_room() -> None:
+    code = [row(sm.STAGE_WAIT), row(control=Control(15, -1, -1, 0))] * 16
+    memory = {"STAGE_BYTES": 4096, "STAGE_DRAM": 4096, "DRAM_LATENCY": 700, "DRAM_CYCLES": 1 / 16}
+    one, four = (cycles(code, DEPTH=depth, more=memory) for depth in (1, 4))
+    assert one == pytest.approx(16 * 700, rel=0.2)
+    assert four < one / 2
+
+
+def test_arguments_and_code_are_fetched_once() -> None:
+    reads = [row(ARGUMENT=number // 4) for number in range(8)]
+    assert cycles(reads, ARGUMENT_CYCLES=100) == pytest.approx(cycles(reads) + 200, abs=4)
+    assert cycles(reads, warps=4, ARGUMENT_CYCLES=100) == pytest.approx(cycles(reads) + 200, abs=4)
+    code = [row() for _ in range(80)]
+    assert cycles(code, FETCH=20) == pytest.approx(9 * 20 + 8, abs=8)
+
+
+def test_a_way_goes_round_loops_as_often_as_they_ran() -> None:
+    code = [instruction("MOV"), instruction("FADD", 1), instruction("BRA", 1, leads_to=1), instruction("EXIT", 2)]
+    ran = executed.Executions([4.0, 40.0, 40.0, 4.0], [1.0, 10.0, 10.0, 1.0])
+    rows = Route(code, ran, 4).rows
+    assert rows[:, :2].tolist() == [[0, 1], *[[1, 3]] * 10, [3, 4]]
+    often = executed.Executions([4.0, 4e6, 4e6, 4.0], [1.0, 1e6, 1e6, 1.0])
+    rows = Route(code, often, 4).rows
+    assert len(rows) < 20_000 and rows[1:-1, sm.TIMES].sum() == pytest.approx(1e6)
+
+
+def test_warps_that_copy_are_others_than_those_that_multiply() -> None:
+    code = [instruction("HGMMA", 1), instruction("SYNCS", 2), instruction("EXIT", 3)]
+    rows = Route(code, executed.Executions([8.0, 1.0, 12.0], [1.0, 1.0, 1.0]), 12).rows
+    assert rows[:, [sm.FROM, sm.TO]] == pytest.approx(np.array([[0, 2 / 3], [2 / 3, 3 / 4], [0, 1]]))
 
 
 @pytest.mark.parametrize(
@@ -215,8 +298,19 @@ def test_the_constants_are_those_of_the_microbenchmarks() -> None:
     large, small = 256 << 20, 64 << 20
     rate = (large - small) / (filled(large, "cold fill") - filled(small, "cold fill"))
     assert rate == pytest.approx(MEASURED.l2_write, rel=0.01)
-    word = value("cold word", "time")
-    sizes = [mib << 20 for mib in (1, 4, 16, 64)]
-    beyond = [filled(size, "cold read") - word - size / MEASURED.dram_read for size in sizes]
-    assert np.median(beyond) == pytest.approx(MEASURED.spread, rel=0.2)
-    assert MEASURED.dram_tail * log(8192) == pytest.approx(MEASURED.spread * MEASURED.clock, rel=0.4)
+    assert value("launch", "time", variant="between kernels") == pytest.approx(MEASURED.next_start, rel=0.01)
+    per_warp = (value("cold blocks", "time", variant="1024 threads", shape=(16896,)) - empty(1)) / 16896 / 32
+    assert per_warp == pytest.approx(MEASURED.launched_warp, rel=0.03)
+
+    def cold(name: str, variant: str, shape: int) -> float:
+        return value(name, "time", variant=variant, shape=(shape,))
+
+    lines = (65536 - 16384) / 128
+    code = (
+        cold("cold code", "independent, 1 blocks", 65536) - cold("cold code", "independent, 1 blocks", 16384)
+    ) / lines
+    assert code * MEASURED.clock == pytest.approx(MEASURED.code_line, rel=0.1)
+    arguments = (cold("cold arguments", "132 blocks", 8) - cold("cold arguments", "132 blocks", 1)) / 7
+    assert arguments * MEASURED.clock == pytest.approx(MEASURED.argument, rel=0.05)
+    few = value("bulk copy", "latency", shape=(128,))
+    assert few - MEASURED.l2_latency == pytest.approx(MEASURED.bulk, rel=0.05)

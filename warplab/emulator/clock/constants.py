@@ -20,15 +20,23 @@ class Constants:
     """Latencies in cycles of the SM, rates per SM and cycle; seconds and bytes per second where said."""
 
     clock: float = 1.98e9  # Hz
-    start: float = 2.61e-6  # seconds from event to event around an empty kernel, L2 cold ("cold blocks")
+    start: float = 2.69e-6  # seconds from event to event around an empty kernel, L2 cold ("cold blocks")
+    next_start: float = 1.467e-6  # seconds that each further launch of a plan adds ("launch between kernels")
     launched: float = 0.602e-9  # seconds from one block to the next that the chip begins ("cold blocks")
-    spread: float = 0.54e-6  # seconds that many SMs' first bytes take longer than one's ("cold read", "cold word")
+    launched_warp: float = 0.0214e-9  # and from one warp to the next ("cold blocks" of 1,024 threads)
+    spread: float = 0.42e-6  # seconds that many SMs' first bytes take longer than one's ("cold read", "cold word")
+    argument: float = 94  # cycles until a line of 64 bytes of a launch's arguments is there ("cold arguments")
+    argument_byte: float = 0.41e-9  # seconds that a byte of arguments adds to the start ("cold arguments", one line)
+    code_line: float = 20  # cycles per line of 128 bytes of code, where it first runs ("cold code", independent)
+    code_jump: float = 65  # until a line that was jumped to is there ("cold skips")
+    bulk: float = 82  # cycles that a bulk copy of few bytes takes longer than a load ("bulk copy")
     fp32: float = 128  # lanes
     integer: float = 64
     fp64: float = 64
     fp16: float = 128
     special: float = 16
     special_latency: float = 17
+    product_latency: float = 25  # of a tensor core, "mma.m16n8k16"
     exchange_latency: float = 24
     shared_latency: float = 23
     shared_conflict: float = 2  # cycles for each further lane that meets in a bank
@@ -46,5 +54,8 @@ class Constants:
     dram_read: float = 4.68e12  # B/s
     l2_write: float = 4.73e12  # "cold fill"; reads from DRAM and writes take turns ("cold copy")
     atomic: float = 0.733e-9  # seconds for which a sector of an atomic keeps a slice of L2 busy
+    atomic_sector: float = 0.52e-9  # the same for each of several of one request ("cold atomics" to 256 words)
+    store_fill: float = (
+        129  # bytes that DRAM moves for a missing sector that is written in part ("cold stores", 32 apart)
+    )
     sharpness: float = 2.25  # of the bend between latency and memory, from "bytes in flight"
-    sharper: float = 4.0  # of the bend between these and all else, from "cold copy" of 4 bytes per lane

@@ -23,7 +23,7 @@ Span = tuple[int, int]  # the first and the last block of a loop
 _ENDS = (OP_BRANCH, OP_JUMP, OP_EXIT)
 _COPIED = (
     "LDG STG LDS STS LDSM STSM LDL STL ATOMG ATOMS ATOM RED REDG LDGSTS MUFU SHFL BAR VOTE FFMA FMUL FADD DFMA DMUL "
-    "DADD HFMA2 HADD2 HMUL2 HMMA IMMA HGMMA QGMMA IGMMA FMNMX UBLKCP UTMALDG"
+    "DADD HFMA2 HADD2 HMUL2 HMMA IMMA FMNMX UBLKCP UTMALDG"
 )
 _ANCHORS = frozenset(_COPIED.split())  # of which one is made of one instruction of PTX
 
@@ -53,7 +53,8 @@ def executions(program: Program, counts: np.ndarray, code: Sequence[MachineInstr
     ran: dict[int, float] = {}
     for block, numbers in carriers.items():
         for part in _parts({n: set(lines[n, block]) for n in numbers}):
-            copies = {n: _copies(lines[n, block]) if blocks.rounds(block) > 1 else 1 for n in part}
+            several = blocks.rounds(block) > 1 or len(part) > 1
+            copies = {n: _copies(lines[n, block]) if several else 1 for n in part}
             sizes = {n: main[n][block] for n in part}
             depths = {n: sum(first <= n <= last for first, last in spans) for n in part}
             ran |= _shared_out(blocks.rounds(block), blocks.entries(block), copies, depths, sizes)
@@ -67,10 +68,14 @@ def executions(program: Program, counts: np.ndarray, code: Sequence[MachineInstr
 
 
 def loops(code: Sequence[MachineInstruction]) -> list[Span]:
-    """The loops of machine code, by branches back, those of the same start as one."""
+    """The loops of machine code, by branches back, those of the same start as one.
+
+    BRA.U.ANY goes back for lanes of other values, of which there mostly are none.
+    """
     spans: dict[int, int] = {}
     for instruction in code:
-        if instruction.root == "BRA" and not instruction.rare and 0 <= instruction.leads_to <= instruction.block:
+        back = 0 <= instruction.leads_to <= instruction.block
+        if instruction.root == "BRA" and back and not instruction.rare and "U.ANY" not in instruction.opcode:
             spans[instruction.leads_to] = max(spans.get(instruction.leads_to, 0), instruction.block)
     return sorted(spans.items())
 

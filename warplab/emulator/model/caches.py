@@ -47,6 +47,7 @@ _WAVE_SHIFT = 32  # of a time: below it warp instructions, above it the wave
 _SM_SHIFT = 8  # of when a line was filled: below it the SM that asked for it
 _MERGE_SLOTS = 1024  # a group's table of lines: the line last seen, when, and its sectors
 _LINES, _TIMES, _SECTORS = range(3)
+_LINES_SHIFT = 3  # of the lines that are in one slice of L2, side by side (microbench.json, "cold atomics")
 SLICE_BYTES = 512 * KIB  # of L2, which is as many slices as its size has of these
 LOG_LIMIT = 8 << 20  # entries of 16 bytes
 REGISTERS = 32  # a thread, of a kernel that was not assembled
@@ -163,9 +164,9 @@ class CacheModel:
         return int(self._warps * (times.max() - times.min()) / max(distinct - 1, 1)) + 1
 
     def _count_atomics(self, words: np.ndarray) -> None:
-        """Sectors of atomics by slice of L2, which a hash of the line chooses."""
+        """Sectors of atomics by slice of L2, which a hash of an address's KiB chooses."""
         words = words[(words >> KIND_SHIFT) & 15 == LOG_ATOMIC]
-        mixed = (words >> LINE_SHIFT).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = (words >> LINE_SHIFT + _LINES_SHIFT).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         slices = ((mixed >> np.uint64(32)) % np.uint64(len(self._atomics))).astype(np.int64)
         self._atomics += np.bincount(slices, _BITS[words & 15], len(self._atomics))
 
