@@ -488,6 +488,7 @@ TRUTH: dict[str, Callable[[Mapping], float]] = {
     "04b-half": half_bandwidth,
     "04b-pipeline": chunks_in_turns,
     "04b-graph": lambda n: launched(n, n["host"]) / launched(n, 0),
+    "04b-slices": lambda n: sum(n["slice"] for _ in range(int(n["k"]))),
     "04-gather": lambda n: 4800 * n["size"] / len(pieces(4096 * 7, n["size"])),
     "05b-tree": lambda n: len([n["threads"] >> k for k in range(n["threads"].bit_length())]),
     "05b-additions": hillis_steele,
