@@ -1,7 +1,7 @@
 """Writes the machine code of the interpreter's parts for the wheel: `python -m warplab.emulator.build_objects`.
 
-Numba makes one LLVM module of each part; LLVM optimises it and makes code of it for each target, so that one machine
-builds for all of them; with `--here` for those of its own kind alone.
+Parts are compiled side by side. Numba makes one LLVM module of each; LLVM optimises it and makes code of it for each
+target, so that one machine builds for all of them; with `--here` for those of its own kind alone.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ import json
 import platform
 import shutil
 import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 
 from llvmlite import binding
 from numba.core.llvm_bindings import create_pass_builder
@@ -19,25 +22,31 @@ from warplab.emulator.compiled import Piece, source_digest
 from warplab.emulator.helpers import Helpers
 from warplab.emulator.objects import FOLDER, MANIFEST, TARGETS, Target
 from warplab.files import write_whole
+from warplab.hardware.processors import usable_processors
 
 
 def main() -> int:
     """Write objects of all parts for all targets into the package, in place of those that are there."""
     here = sys.argv[1:] == ["--here"]
     targets = [target for target in TARGETS if not here or target.machine == platform.machine()]
-    binding.initialize_all_targets()
-    binding.initialize_all_asmprinters()
     shutil.rmtree(FOLDER, ignore_errors=True)
     manifest = {}
-    for part in Piece:
-        name, module = compilation.module_of(part, Helpers())
-        for target in targets:
-            code = object_of(module, target)
-            write_whole(FOLDER / target.name / f"{part}.o", code)
-            print(f"{target.name} {part}: {len(code):,} bytes", file=sys.stderr, flush=True)
-        manifest[part.value] = {"sources": source_digest(part), "function": name}
+    with ProcessPoolExecutor(min(usable_processors(), len(Piece))) as beside:
+        for part, (name, codes) in zip(Piece, beside.map(objects_of, Piece, repeat(targets)), strict=True):
+            for target, code in zip(targets, codes, strict=True):
+                write_whole(FOLDER / target.name / f"{part}.o", code)
+                print(f"{target.name} {part}: {len(code):,} bytes", file=sys.stderr, flush=True)
+            manifest[part.value] = {"sources": source_digest(part), "function": name}
     write_whole(FOLDER / MANIFEST, json.dumps(manifest, indent=1) + "\n")
     return 0
+
+
+def objects_of(part: Piece, targets: Sequence[Target]) -> tuple[str, list[bytes]]:
+    """The name of a part's function, and its object file for each target."""
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    name, module = compilation.module_of(part, Helpers())
+    return name, [object_of(module, target) for target in targets]
 
 
 def object_of(bitcode: bytes, target: Target) -> bytes:
