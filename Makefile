@@ -76,12 +76,14 @@ test-judge: $(READY) $(READY_TORCH)  ## judge the judge: right, wrong and cheati
 	@$(PY) -m benchmarks.judge
 
 test-instructor: $(READY) $(READY_TORCH) $(READY_INSTRUCTOR)  ## with nbgrader, otter, Docker and Slurm, which are started as root
-	@$(OF_VENV) sh scripts/docker_engine.sh sh scripts/slurm_node.sh $(PY) -m pytest -q -m instructor tests/autograder
+	@$(OF_VENV) sh scripts/docker_engine.sh sh scripts/slurm_node.sh env $(PYTEST) \
+		-m instructor $$($(PY) scripts/test_workers.py 1) tests/autograder
 
 test-long: $(READY) $(READY_TORCH)  ## what make test samples, whole: submissions, 200 seeds, rungs, killed processes, Colab's packages
 	@WARPLAB_STORED=check WARPLAB_ENVIRONMENTS=1 WARPLAB_FAULTS=100 WARPLAB_SEEDS=200 WARPLAB_WHOLE=1 $(PYTEST) \
 		-m "not gpu and not multigpu and not instructor" $$($(PY) scripts/test_workers.py 2) \
-		tests/autograder/test_faults.py tests/autograder/classroom/test_class_faults.py tests/labs tests/gemm \
+		tests/autograder/test_faults.py tests/autograder/classroom/test_class.py \
+		tests/autograder/classroom/test_class_faults.py tests/labs tests/gemm \
 		tests/systems/megakernel tests/systems/network tests/own_kernels tests/peer tests/plan tests/ptx tests/notebooks tests/systems/search \
 		tests/sharded tests/course/figures tests/emulator/corpus tests/emulator/test_machine_code.py tests/test_toolkits.py
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import subprocess
 from collections.abc import Collection
 from pathlib import Path
@@ -16,6 +17,7 @@ from autograder.spec.lab import CHECKOUT, known_labs
 from benchmarks import known_class
 from benchmarks.known_class import Kind
 from corpus.judge.entries import cases
+from tests.sampling import only_whole
 from warplab.hardware.device import alike
 
 pytestmark = pytest.mark.processes
@@ -26,6 +28,8 @@ STARTER = CHECKOUT / "labs" / LAB / "submission.py"
 EXPLOITS = {f"{case.lab}/{case.name}": case for case in cases() if case.corpus == "exploit" and case.seed is None}
 # Those that go for the machine that others are graded on, or for what is kept of others.
 SAMPLE = ("01_axpy/fork_bomb", "01_axpy/cache_by_pointer", "01_axpy/escapes")
+# What imports more than kernels need can reach for more than its own verdict.
+REACHES_OUT = re.compile(r"^\s*(?:import|from) (?!__future__|cupy|math|numba|numpy|torch|warplab)", re.MULTILINE)
 
 
 def grade(folder: Path, students: dict[str, Kind]) -> str:
@@ -57,23 +61,19 @@ def test_a_class_uses_all_gpus_and_each_grade_one(tmp_path: Path, monkeypatch: p
 
 def hostile(folder: Path, exploits: Collection[str], honest: dict[str, Kind]) -> str:
     """Grade honest students among exploits: each gets what they get alone, and what the corpus says. Gives what the
-    command says."""
+    command says. A right submission gets full marks alone, and there is one way to have them."""
     cheating = {
         name.replace("/", "_"): known_class.kind("exploit", EXPLOITS[name].lab, EXPLOITS[name].source(folder))
         for name in exploits
     }
     said = grade(folder, honest | cheating)
-    assert known_class.differences(honest, folder / "out") == []
+    others = {student: one for student, one in honest.items() if one.sort != "correct"}
+    assert known_class.differences(others, folder / "out") == []
     lines = known_class.lines(folder / "out")
     assert all(report_of(lines[s].report).full_marks for s, one in honest.items() if one.sort == "correct")
     wrong = {name: EXPLOITS[name].object(report_of(lines[name.replace("/", "_")].report)) for name in exploits}
     assert not {name: objections for name, objections in wrong.items() if objections}
     return said
-
-
-def right_ones(labs: Collection[str]) -> dict[str, Kind]:
-    """A student for each solution of the labs."""
-    return {f"honest_{lab}_{number}": one for lab in labs for number, one in enumerate(known_class.references(lab))}
 
 
 @pytest.mark.parametrize("exploits", [pytest.param(SAMPLE[:1], marks=pytest.mark.smoke), SAMPLE[1:]], ids=len)
@@ -92,5 +92,15 @@ def test_honest_students_among_exploits_get_what_they_get_alone_and_the_table_ho
 
 
 @pytest.mark.instructor
+def test_honest_students_of_all_labs_are_graded_among_those_who_reach_out(tmp_path: Path) -> None:
+    reaching = [name for name, one in EXPLOITS.items() if REACHES_OUT.search(one.source(tmp_path).read_text("utf-8"))]
+    assert len(reaching) > 40
+    hostile(tmp_path, reaching, {f"honest_{lab}": known_class.references(lab)[0] for lab in known_labs()})
+
+
+@pytest.mark.slow
+@only_whole
 def test_honest_students_among_all_exploits_get_what_they_get_alone(tmp_path: Path) -> None:
-    hostile(tmp_path, list(EXPLOITS), right_ones(known_labs()))
+    right = {lab: known_class.references(lab) for lab in known_labs()}
+    honest = {f"honest_{lab}_{number}": one for lab, several in right.items() for number, one in enumerate(several)}
+    hostile(tmp_path, list(EXPLOITS), honest)

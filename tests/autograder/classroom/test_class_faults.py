@@ -6,7 +6,6 @@ WARPLAB_FAULTS sets how many processes are killed (`make test-long`: a hundred).
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 import sys
 from contextlib import closing
@@ -48,14 +47,6 @@ def test_killed_processes_lose_nothing_and_leave_nothing(tmp_path: Path) -> None
     whole(done)
     assert done.killed.total() >= 0.8 * FAULTS and set(done.killed) == set(class_faults.SORTS), done.killed
     assert done.runs > done.killed["run"] / 2
-
-
-@pytest.mark.instructor
-def test_killed_jobs_of_slurm_lose_nothing_and_leave_nothing(tmp_path: Path) -> None:
-    assert shutil.which("sbatch"), "Slurm is not installed: sh scripts/slurm_node.sh COMMAND"
-    done = run(tmp_path, 6, students(8), slurm=True)
-    whole(done)
-    assert done.killed.total() >= 5 and set(done.killed) == set(class_faults.SORTS), done.killed
 
 
 def test_a_grade_that_is_written_again_is_counted(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from autograder.classroom.entries import ClassError
 from autograder.classroom.grade_line import GradeLine
 from autograder.classroom.ledger import RECORD, Ledger
 from autograder.spec.lab import CHECKOUT
+from benchmarks import class_faults
 
 LAB = "01_axpy"
 CLASS = {
@@ -78,6 +79,13 @@ def test_jobs_that_end_too_early_end_the_run(tmp_path: Path) -> None:
 def test_jobs_that_can_never_start_end_the_run(tmp_path: Path) -> None:
     done = grade(tmp_path, asked(tmp_path, partition='"labs"', time='"99:00:00"'))
     assert done.returncode == 2 and "never start these jobs (PartitionTimeLimit)" in done.stderr, done.stderr
+
+
+@pytest.mark.instructor
+def test_killed_jobs_lose_nothing_and_leave_nothing(tmp_path: Path) -> None:
+    done = class_faults.run(tmp_path, 6, dict(list(class_faults.tasks().items())[:8]), slurm=True)
+    assert (done.lost, done.twice, done.different, done.left) == ([], [], [], 0)
+    assert done.killed.total() >= 5 and set(done.killed) == set(class_faults.SORTS), done.killed
 
 
 def test_settings_have_defaults(tmp_path: Path) -> None:
