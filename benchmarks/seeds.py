@@ -5,6 +5,9 @@ for the reason that it names. Kept in benchmarks/results/seeds.json: a record a 
 besides, and what does not depend on the seed, is `make test-judge`'s. To be affordable:
 
 * a call is captured once, however many seeds make the same one, and many calls in one process;
+* a case is run in all of a grade's orders for the first seed of each block, for the others in one that the seed draws;
+* a submission that is refused at its capture, or whose traffic is over budget, is judged for the first seed of each
+  block: neither depends on the numbers;
 * a wrong submission's seed ends with the first case that gives its reason, and the case that gave the last seed's is
   tried first, then small ones;
 * sanitizers search only where a finding is the reason.
@@ -41,7 +44,7 @@ from corpus.judge.submission_files import submissions
 from corpus.judge.truth import mutants
 from course import results
 from warplab import emulator
-from warplab.emulator.orders import Order
+from warplab.emulator.orders import Order, further_orders
 from warplab.plan.capture.failure import CaptureFailure
 from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Execution
@@ -143,32 +146,35 @@ class Tally:
 def judge(contender: Contender, seeds: Sequence[int]) -> Tally:
     """Judge one submission on each of the seeds."""
     start = time.perf_counter()
-    lab, wrong, first = find_lab(contender.lab), {}, ""
+    lab, wrong, first, refused = find_lab(contender.lab), {}, "", False
     with tempfile.TemporaryDirectory(prefix="warplab-seeds-") as folder:
         path = Path(folder) / f"{contender.name.replace('/', '_')}.py"
         path.write_text(contender.text, encoding="utf-8")
         plans = Plans(lab, path, seeds)
         for seed in seeds:
+            leads = seed == seeds[0]
+            if not leads and (refused or (contender.part is Part.TRAFFIC and not contender.right)):
+                continue
             drawn = lab.drawn(seed)
             try:
                 if contender.right:
-                    objection = _objection(contender, drawn, plans, seed)
+                    objection = _objection(contender, drawn, plans, seed, leads)
                 else:
                     first, objection = _reason(contender, drawn, plans, seed, first)
             except CaptureFailure as failure:
-                rejection = rejected(failure)
+                rejection, refused = rejected(failure), True
                 objection = "" if rejection.status == contender.status else f"{rejection.status}: {rejection}"
             if objection:
                 wrong[seed] = objection
     return Tally(len(seeds), wrong, time.perf_counter() - start)
 
 
-def _objection(contender: Contender, lab: Lab, plans: Plans, seed: int) -> str:
-    """What a right submission fails; empty if nothing."""
+def _objection(contender: Contender, lab: Lab, plans: Plans, seed: int, leads: bool) -> str:
+    """What a right submission fails; empty if nothing. `leads`: the seed is the first of its block."""
     # Its counters hardly depend on the numbers, and it is the largest: once for every block of seeds
-    profile = [lab.task.profile] if contender.part is Part.TRAFFIC and seed % BLOCK == 0 else []
+    profile = [lab.task.profile] if contender.part is Part.TRAFFIC and leads else []
     for case in (*_small(lab.task.correctness), *profile):
-        outcome = _run(contender, lab, case, plans, seed)
+        outcome = _run(contender, lab, case, plans, seed, all_orders=leads)
         if outcome.status is not Status.PASSED:
             return f"{case.name}: {outcome.status}: {outcome.message}"
     return f"traffic: {over}" if profile and (over := _over_budget(lab, outcome)) else ""
@@ -178,7 +184,7 @@ def _reason(contender: Contender, lab: Lab, plans: Plans, seed: int, first: str)
     """The case on which a wrong submission fails as it must, `first` being tried first; or what is wrong."""
     task = lab.task
     if contender.part is Part.TRAFFIC:
-        outcome = _run(contender, lab, task.profile, plans, seed)
+        outcome = _run(contender, lab, task.profile, plans, seed, all_orders=True)
         right = outcome.status is Status.PASSED and _over_budget(lab, outcome)
         return "", "" if right else f"{outcome.status}, within its budgets"
     cases = sorted(_small(task.correctness), key=lambda case: (case.name != first, task.bytes_moved(case.dimensions)))
@@ -186,8 +192,8 @@ def _reason(contender: Contender, lab: Lab, plans: Plans, seed: int, first: str)
     if contender.part is Part.SAFETY:
         shown.append(task.profile)
     seen = set()
-    for case in shown:
-        outcome = _run(contender, lab, case, plans, seed)
+    for case, all_orders in ((case, whole) for case in shown for whole in (False, True)):
+        outcome = _run(contender, lab, case, plans, seed, all_orders)
         kinds = {outcome.status.value, *(finding.kind.value for finding in outcome.findings)}
         if Status.RUNS_DISAGREE in kinds:  # a grade would have found the race, and tried no other order
             kinds.add(Status.WRONG_ANSWER.value)
@@ -197,7 +203,8 @@ def _reason(contender: Contender, lab: Lab, plans: Plans, seed: int, first: str)
     return first, f"{', '.join(sorted(seen))} instead of {contender.status}"
 
 
-def _run(contender: Contender, lab: Lab, case: Case, plans: Plans, seed: int) -> CaseOutcome:
+def _run(contender: Contender, lab: Lab, case: Case, plans: Plans, seed: int, all_orders: bool) -> CaseOutcome:
+    """The outcome of a case, in all of a grade's orders or in one that the seed draws."""
     executions: list[Execution] = []
     architecture = lab.emulated
     searched = contender.part is Part.SAFETY and not contender.right
@@ -215,7 +222,10 @@ def _run(contender: Contender, lab: Lab, case: Case, plans: Plans, seed: int) ->
                 seed=order.seed,
             )
 
-        runs = in_orders(executed, plan, architecture, seed)  # as a grade: some faults show in other orders only
+        if all_orders:  # as a grade: some faults show in other orders only
+            runs = in_orders(executed, plan, architecture, seed)
+        else:
+            runs = [(order, executed(order)) for order in further_orders(seed, 1)[1:]]
         executions.extend(execution for _, execution in runs)
         return [Run(execution, str(order)) for order, execution in runs]
 
@@ -269,6 +279,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("labs", nargs="*", metavar="LAB", help=f"only these of {', '.join(kernel_labs())}")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="how many, from 0 on (default: %(default)s)")
+    parser.add_argument("--first", type=int, default=0, help="the first seed; one other than 0 writes no results")
     parser.add_argument("--only", default="", metavar="TEXT", help="only submissions with this in their name")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
     options = parser.parse_args(arguments)
@@ -278,7 +289,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [one for one in chosen if options.only in one.identifier]
     header = results.make_header(COMMAND)
     wrong = 0
-    for one, tally in judged(chosen, range(options.seeds), options.workers):
+    for one, tally in judged(chosen, range(options.first, options.first + options.seeds), options.workers):
         mark = "WRONG" if tally.wrong else "right"
         print(f"{mark}  {tally.seeds - len(tally.wrong):3}/{tally.seeds}  {one.identifier:60}  {tally.seconds:6.1f} s")
         for seed, words in list(tally.wrong.items())[:3]:
@@ -286,7 +297,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         wrong += bool(tally.wrong)
         # Whoever ends it early keeps what there is
-        results.write(FILE, header, [record(one, tally)], merge=FILE.exists())
+        if options.first == 0:
+            results.write(FILE, header, [record(one, tally)], merge=FILE.exists())
     print(f"{len(chosen)} submissions, {options.seeds} seeds: {wrong} with wrong verdicts")
     return 1 if wrong else 0
 
