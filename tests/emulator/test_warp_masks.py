@@ -99,7 +99,7 @@ def test_other_operations_and_other_masks_do_not_meet(one: str, other: str) -> N
     "call",
     [
         "__shfl_sync(0xffff, t, 3)",
-        "__shfl_down_sync(0xffff, t, 1)",
+        "__shfl_down_sync(0xffff, t, 1, 16)",
         "__ballot_sync(0xffff, t & 1)",
         "__all_sync(0xffff, t > 3)",
         "__match_any_sync(0xffff, t / 4)",
@@ -114,6 +114,68 @@ def test_a_mask_without_the_lanes_own_bit_is_found(call: str) -> None:
     assert "mask 0x0000ffff, which lacks this thread's lane 16" in finding.message
     inside = source.replace("out[t] =", "if (t < 16) out[t] =") % call
     assert run(inside, {"out": 32}).findings == ()
+
+
+# A reduction of half a warp, and of a block's last 20 threads. (threads, faulty body, right body and its out[0])
+STRAYED = {
+    "a lane that the mask does not name": (
+        32,
+        "if (t < 16) for (int d = 16; d; d /= 2) v += __shfl_down_sync(0xffff, v, d); out[t] = v;",
+        "if (t < 16) for (int d = 8; d; d /= 2) v += __shfl_down_sync(0xffff, v, d); if (!t) out[t] = v;",
+        136,
+    ),
+    "a lane that has ended": (
+        32,
+        "if (t >= 20) return; for (int d = 16; d; d /= 2) v += __shfl_down_sync(~0u, v, d); out[t] = v;",
+        "if (t >= 20) v = 0; for (int d = 16; d; d /= 2) v += __shfl_down_sync(~0u, v, d); if (!t) out[t] = v;",
+        210,
+    ),
+    "a lane that the block does not have": (
+        20,
+        "for (int d = 16; d; d /= 2) v += __shfl_down_sync(~0u, v, d); if (!t) out[t] = v;",
+        "for (int d = 16; d; d /= 2) { unsigned x = __shfl_down_sync(0xfffff, v, d); if (t + d < 20) v += x; }"
+        " if (!t) out[t] = v;",
+        210,
+    ),
+    "a value that decides a branch": (
+        32,
+        "if (t < 16) { if (__shfl_down_sync(0xffff, v, 16) > 100) out[t] = 1; }",
+        "if (t < 16) { if (__shfl_down_sync(0xffff, v, 15) > 100 && !t) out[t] = 1; }",
+        0,
+    ),
+    "an address": (
+        32,
+        "if (t < 16) out[__shfl_xor_sync(0xffff, t, 16) % 64] = 1;",
+        "if (t < 16) out[__shfl_xor_sync(0xffff, t, 8) % 64] = 1;",
+        1,
+    ),
+    "the least value": (
+        32,
+        "if (t < 16) out[t] = min((int)v, (int)__shfl_down_sync(0xffff, v, 16));",
+        "if (t < 16) { v = min((int)v, (int)__shfl_down_sync(0xffff, v, 8)); if (t < 8) out[t] = v; }",
+        1,
+    ),
+    "at two sites": (
+        32,
+        "if (t < 8) { v = __shfl_down_sync(0xffff, v, 16); out[64] = 1; }"
+        " else if (t < 16) { out[65] = 1; v = __shfl_down_sync(0xffff, v, 16); } out[t] = v;",
+        "if (t < 8) { v = __shfl_down_sync(0xffff, v, 8); out[64] = 1; }"
+        " else if (t < 16) { out[65] = 1; v = __shfl_down_sync(0xffff, v, 8); } if (t < 8) out[t] = v;",
+        9,
+    ),
+}
+STRAY = 'extern "C" __global__ void k(unsigned* out) { unsigned t = threadIdx.x, v = t + 1; %s }'
+
+
+@pytest.mark.parametrize("what", list(STRAYED))
+def test_a_shuffle_from_a_lane_that_takes_no_part_is_found_if_its_value_decides(what: str) -> None:
+    """PTX ISA, shfl.sync: reading a register of an inactive thread, or of one outside the mask, is undefined."""
+    threads, wrong, right, first = STRAYED[what]
+    found = run(STRAY % wrong, {"out": 128}, block=threads).findings
+    assert [finding.kind for finding in found] == [FindingKind.UNINITIALISED] * len(found) and found
+    assert "takes no part in the shuffle" in found[0].message
+    result = run(STRAY % right, {"out": 128}, block=threads)
+    assert result.findings == () and result.outputs["out"][0] == first
 
 
 STORES = {

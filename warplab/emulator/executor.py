@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
 
 import numpy as np
 
-from warplab.emulator.core.state.layout import F_KIND, FAULT_SAME_VALUE, R_FIRST_STORE, SHARED_BASE
+from warplab.emulator.core.state.layout import (
+    F_KIND,
+    F_PC,
+    FAULT_OTHER_LANE,
+    FAULT_SAME_VALUE,
+    R_FIRST_STORE,
+    SHARED_BASE,
+)
 from warplab.emulator.crew import Crew, Residence, cooperative_failure, residence
 from warplab.emulator.lowering.decoder import decoded
 from warplab.emulator.machine import MAX_RESIDENT, Machine, resident_bytes, resolve_constants
@@ -35,6 +43,7 @@ from warplab.emulator.report.merging import merge, without_narrower
 from warplab.emulator.report.printing import format_prints
 from warplab.emulator.report.writer import writer
 from warplab.emulator.tensor_map_bytes import encode
+from warplab.emulator.undefined import Doubt, Fill, that_decide
 from warplab.errors import PlanError
 from warplab.hardware.processors import usable_processors
 from warplab.hardware.records import Chip
@@ -51,6 +60,7 @@ PORTABLE_CLUSTER, LARGEST_CLUSTER = 8, 16  # blocks; more than the former needs 
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_PRINTED = 1 << 20  # characters that are kept of what an execution prints
 MAX_FINDINGS = 1000  # of an execution
+FURTHER = 1_000_000  # warp instructions that an execution with other undefined values may take beyond twice as many
 PIECE = 1 << 20  # bytes compared at a time
 LARGE = 1 << 14  # threads: a launch with fewer runs on one core while it is searched for races
 WORKSPACE_BYTES = 64  # of the barrier of a cooperative grid
@@ -97,12 +107,15 @@ class Session:
     of_ptx: dict[str, None] = field(default_factory=dict)  # kernels whose counters do not follow machine code, in order
     writer: Writer | None = None
     cells: CellMap | None = None
+    undefined: Fill | None = None
+    doubts: list[Doubt] = field(default_factory=list)
     left: int = field(init=False)  # of the instruction budget
 
     def __post_init__(self) -> None:
         self.left = self.instruction_budget
         # Which set of a modelled cache an address falls into depends on the address.
-        self.space = AddressSpace(0 if self.seed is None and self.caches else self.seed)
+        # Runs that are compared have to see the same addresses.
+        self.space = AddressSpace(0 if self.seed is None and (self.caches or self.undefined) else self.seed)
 
     def execute(self, inputs: dict[str, np.ndarray], watch: tuple[str, int] | None = None) -> Execution:
         """Run the plan's launches in order on these inputs, once; `watch` as for the function `execute`."""
@@ -266,7 +279,10 @@ class Session:
         def new_crew(share: int) -> Crew:
             def fresh(beside: Machine | None) -> Machine:
                 budget, sanitize, search = max(self.left, 1), self.sanitize, searches[share]
-                return Machine(program, launch, constants, self.space, table, budget, sanitize, order, search, beside)
+                undefined = self.undefined.of(launch.kernel) if self.undefined else None
+                return Machine(
+                    program, launch, constants, self.space, table, budget, sanitize, order, search, beside, undefined
+                )
 
             drawn = self.seed is not None and self.caches is None and recorder is None and not independent
             crew = Crew(fresh, resident, launch.cooperative, 2 + order.seed % 3 if drawn else 0)
@@ -309,6 +325,9 @@ class Session:
         self.notes |= explainer.notes(records)
         records = [record for record in records if record[F_KIND] != FAULT_SAME_VALUE]
         records = without_narrower(records, program.lines)
+        strayed = [record for record in records if record[F_KIND] == FAULT_OTHER_LANE]
+        self.doubts += [Doubt(explainer.explain(record), int(record[F_PC])) for record in strayed]
+        records = [record for record in records if record[F_KIND] != FAULT_OTHER_LANE]
         self.findings += [explainer.explain(record) for record in records[: MAX_FINDINGS - len(self.findings)]]
         for machine in machines:
             self._print(machine)
@@ -502,21 +521,32 @@ def execute(
         raise ValueError("an order is either reversed or drawn from a seed: leave out one of the two")
     limit = shared_limit_of(architecture) if shared_limit is None else shared_limit
     threads = 1 if watch else workers or usable_processors()  # the last store is that of the last block
-    session = Session(
+    session = partial(
+        Session,
         plan,
         architecture,
-        instruction_budget,
-        sanitize,
-        limit,
-        threads,
-        seed,
+        shared_limit=limit,
+        seed=seed,
         caches=caches,
         reads_only=reads_only,
         copied=copied,
         reverse=reverse,
         searched=searched_elements,
     )
-    return session.execute(inputs, watch)
+    first = session(sanitize=sanitize, workers=threads, instruction_budget=instruction_budget)
+    execution = first.execute(inputs, watch)
+    # A warp whose lanes do not meet as they should is reported as such; what it exchanges follows from that.
+    apart = {finding.kernel for finding in execution.findings if finding.kind is FindingKind.DIVERGENT_BARRIER}
+    doubts = [doubt for doubt in first.doubts if doubt.finding.kernel not in apart]
+    if not doubts or not sanitize or watch or caches:
+        return execution
+    most = 2 * (instruction_budget - first.left) + FURTHER  # an undefined value may make a loop endless
+
+    def filled(fill: Fill) -> Execution:
+        return session(sanitize=False, workers=1, undefined=fill, instruction_budget=most).execute(inputs)
+
+    found = that_decide(doubts, filled)
+    return replace(execution, findings=tuple(ranked((*execution.findings, *found))))
 
 
 def _changed(after: np.ndarray, before: np.ndarray) -> bool:

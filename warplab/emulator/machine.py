@@ -27,6 +27,7 @@ from warplab.emulator.order import Order
 from warplab.emulator.program import Constant, Program
 from warplab.emulator.races import RaceSearch
 from warplab.emulator.recorder import Recorder
+from warplab.emulator.undefined import Fill
 from warplab.isa.syntax import Module
 from warplab.plan.model import Launch
 
@@ -158,7 +159,8 @@ def _shadow_bytes(shared: int) -> tuple[int, int]:
 class Machine:
     """The state of one cluster's blocks, side by side. Every address in it points into an array that it holds.
 
-    What is counted, found and printed is that of the machine `beside` it, if one is given: they run in turns.
+    What is counted, found and printed is that of the machine `beside` it, if one is given: they run in turns. Shuffles
+    get `undefined` of lanes that take no part; without it what lies in their registers.
     """
 
     def __init__(
@@ -173,6 +175,7 @@ class Machine:
         order: Order,
         races: RaceSearch | None = None,
         beside: Machine | None = None,
+        undefined: Fill | None = None,
     ) -> None:
         blocks = prod(launch.cluster)
         warps = -(-prod(launch.block) // L.LANES)
@@ -244,6 +247,8 @@ class Machine:
             L.M_CLEARED: program.shared_symbols.get(SCRATCH, 0),
             L.M_MAY_WAIT: not program.parallel,
             L.M_RECORDED: -1,
+            L.M_UNDEFINED: undefined.bits if undefined else 0,
+            L.M_UNDEFINED_AT: undefined.at if undefined else -1,
         }
         frame_bytes = -(-program.frame_bytes // 256) * 256
         for rank, state in enumerate(self.states):

@@ -70,6 +70,28 @@ def test_copy_after_wait_and_barrier_is_clean() -> None:
     assert np.array_equal(result.outputs["out"], np.arange(163, 99, -1))
 
 
+COPIED = "out[t] = t; __syncthreads(); copy4(tile + t, out + t); COMMIT {} out[t ^ {}] = 9; {} out[64 + t] = tile[t];"
+
+
+@pytest.mark.parametrize(("meanwhile", "other"), [("", 0), ("__syncthreads();", 33), ("__syncwarp();", 1)])
+def test_a_source_that_changes_while_it_is_copied_is_found(meanwhile: str, other: int) -> None:
+    """PTX ISA, cp.async: nothing orders the copy with other accesses of its thread before it waits."""
+    result = run(COPIED.format(meanwhile, other, "WAIT(0)"), size=128)
+    (finding,) = result.findings
+    assert finding.kind is FindingKind.RACE and finding.array == "out"
+    assert "the source was written while the copy was in flight" in finding.message
+    assert run(COPIED.format("WAIT(0) __syncthreads();", other, "__syncthreads();"), size=128).findings == ()
+
+
+def test_a_relaxed_arrival_releases_nothing() -> None:
+    """PTX ISA, mbarrier.arrive: .relaxed gives no order of memory; a fence before it does."""
+    relaxed = 'asm volatile("mbarrier.arrive.relaxed.cta.shared.b64 _, [%0];" :: "r"(shared_address(full)) : "memory");'
+    body = "if (!t) init(full, 64); __syncthreads(); tile[t] = t; {} wait(full, 0); out[t] = tile[63 - t];"
+    assert kinds(run(body.format(relaxed))) == {FindingKind.RACE}
+    assert run(body.format("__threadfence_block(); " + relaxed)).findings == ()
+    assert run(body.format("arrive(full);")).findings == ()
+
+
 def test_waiting_for_another_group_is_not_enough() -> None:
     body = """
     tile[t] = tile[64 + t] = -7;

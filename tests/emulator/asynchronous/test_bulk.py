@@ -45,6 +45,27 @@ def test_load_without_wait_reads_what_was_there_before() -> None:
     assert (result.outputs["out"][:256] == 7).all()
 
 
+@pytest.mark.parametrize(
+    ("copied", "offset"), [("LOAD(tile, out, 1024, &full)", 3), ("LOAD(tile, out + 64, 1024, &full)", 319)]
+)
+def test_a_source_that_changes_while_it_is_copied_is_found(copied: str, offset: int) -> None:
+    copy = f"if (t == 0) {{ expect(&full, 1024); {copied} }}\n"
+    change, wait = f"if (t == 0) out[{offset}] = 5;\n", "wait(&full, 0);\n"
+    finding = only(run(copy + change + wait), FindingKind.RACE, 0)
+    assert "the source was written while the copy was in flight" in finding.message and finding.array == "out"
+    assert run(copy + wait + change).findings == ()
+
+
+@pytest.mark.parametrize("between", ["__syncthreads();", 'asm volatile("fence.proxy.async;"); __syncthreads();'])
+def test_a_copy_reads_what_ordinary_stores_wrote_after_a_proxy_fence(between: str) -> None:
+    """PTX ISA, "Async proxy": global memory too takes a fence between the generic and the async proxy."""
+    body = f"out[t] = t;\n{between}\nif (t == 0) {{ expect(&full, 256); LOAD(tile, out, 256, &full) }}\nwait(&full, 0);"
+    if "fence" in between:
+        assert run(body).findings == ()
+    else:
+        assert "no fence.proxy.async" in only(run(body), FindingKind.RACE, 2).message
+
+
 def test_one_warp_waits_and_the_other_reads() -> None:
     body = LOADED % "if (t < 32) wait(&full, 0);"
     assert FindingKind.RACE in {f.kind for f in run(body).findings}

@@ -234,6 +234,34 @@ def test_stmatrix_undoes_ldmatrix(form: str) -> None:
     assert (result.total.matrix_store_wavefronts, result.total.matrix_store_bank_conflicts) == (4, 0)
 
 
+LOAD = "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r4, %r5, %r6, %r7}, [%r3];"
+STORE = "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r3], {%r4, %r5, %r6, %r7};"
+
+
+@pytest.mark.parametrize("body", [PUT + LOAD, STORE + GET])
+def test_moving_matrices_does_not_order_memory(body: str) -> None:
+    """PTX ISA: their .sync has the lanes of the warp wait for each other, and says nothing of memory."""
+    (finding,) = move(body.replace("bar.warp.sync -1;", ""), words_of_lanes()).findings
+    assert finding.kind is FindingKind.RACE and "__syncwarp()" in finding.message
+    assert move(body, words_of_lanes()).findings == ()
+
+
+def test_rows_of_one_stmatrix_at_one_address() -> None:
+    words = words_of_lanes()
+    body = f"{{ mov.u32 %r8, tile; and.b32 %r2, %r1, 28; mad.lo.u32 %r3, %r2, 16, %r8; {STORE} }}"
+    (finding,) = move(body, words).findings
+    assert finding.kind is FindingKind.RACE and "by the same store, with another value" in finding.message
+    assert move(body, np.zeros_like(words)).findings == ()
+
+
+def test_lanes_that_have_ended_take_no_part_in_moving_matrices() -> None:
+    early = "setp.gt.u32 %p1, %r1, 27; @%p1 ret;"
+    for threads_leave in (PUT + early + LOAD, PUT + early + STORE):
+        body = "{ .reg .pred %p1; " + threads_leave + " }"
+        found = {finding.message.split(":")[0] for finding in move(body, words_of_lanes()).findings}
+        assert any("by all threads of a warp together, but 4 do not take part" in words for words in found)
+
+
 def test_movmatrix_transposes_in_registers() -> None:
     words = words_of_lanes()
     result = move("movmatrix.sync.aligned.m8n8.trans.b16 %r5, %r4;", words)

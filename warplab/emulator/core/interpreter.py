@@ -162,7 +162,7 @@ from warplab.emulator.core.tensor.products import run_product
 from warplab.emulator.core.warp.barriers import arrive, barrier_result, meet_in_warp, recheck_barriers, resolve_stuck
 from warplab.emulator.core.warp.cluster_addresses import cluster_address
 from warplab.emulator.core.warp.cluster_barrier import cluster_barrier, leave_cluster_barrier
-from warplab.emulator.core.warp.collectives import meet_at_sites
+from warplab.emulator.core.warp.collectives import meet_at_sites, report_strayed, undefined_value
 from warplab.emulator.core.warp.exchange import elect, match, redux, shuffle, vote
 from warplab.emulator.core.warp.splits import choose_split, diverge, end_split, split_state
 
@@ -252,7 +252,8 @@ def _check_own_lanes(m, warp, frame, constants, record, pc, mask):
 @compiled
 def _exchange(m, warp, op, frame, constants, record, pc, mask):
     if op == OP_SHUFFLE:
-        shuffle(get(m, M_SCRATCH), frame, constants, record, mask)
+        strayed = shuffle(get(m, M_SCRATCH), frame, constants, record, mask, undefined_value(m, pc))
+        report_strayed(m, pc, warp, strayed)
     elif op == OP_VOTE:
         vote(frame, constants, record, mask)
     elif op == OP_MATCH:
@@ -268,7 +269,10 @@ def _exchange(m, warp, op, frame, constants, record, pc, mask):
 @compiled
 def _matrix_operation(m, warp, op, frame, constants, record, pc, mask):
     """An .aligned instruction on fragments: every lane of the warp has to take part."""
-    missing = np.uint32(get(warp_state(get(m, M_WARPS), warp), W_LIVE)) & ~mask
+    needed = np.uint32(0xFFFFFFFF)
+    if op in (OP_WGMMA, OP_WGMMA_GROUP, OP_TENSOR_MEMORY):  # a missing lane of a warpgroup is reported there
+        needed = np.uint32(get(warp_state(get(m, M_WARPS), warp), W_LIVE))
+    missing = needed & ~mask
     if missing:
         lane = np.int64(trailing_zeros32(mask))
         report(m, FAULT_DIVERGENT_WARP_SYNC, pc, warp, lane, 0, 0, 0, -1, 0, np.int64(missing))
@@ -278,7 +282,7 @@ def _matrix_operation(m, warp, op, frame, constants, record, pc, mask):
         move_shared(m, warp, frame, constants, record, pc, mask, 1 if op == OP_STMATRIX else 0)
         # All lanes have read when ldmatrix is done: none of them can overwrite what another still needs.
         if op == OP_LDMATRIX:
-            all_meet(warp_state(get(m, M_WARPS), warp))
+            lanes_meet(warp_state(get(m, M_WARPS), warp), np.uint32(0xFFFFFFFF), False)
     elif op == OP_MOVMATRIX:
         transpose_fragment(m, frame, constants, record, mask)
     elif op in (OP_WGMMA, OP_WGMMA_GROUP):
@@ -290,7 +294,7 @@ def _matrix_operation(m, warp, op, frame, constants, record, pc, mask):
 @compiled
 def _order_lanes(warp_address, op, members):
     """Lanes meet at an instruction among them: what they did before may be known to all of them from now on."""
-    if op in (OP_SHUFFLE, OP_VOTE, OP_MATCH, OP_REDUX, OP_ELECT, OP_WARP_SYNC):
+    if op not in (OP_WGMMA, OP_WGMMA_GROUP, OP_TENSOR_MEMORY):
         lanes_meet(warp_address, members, op == OP_WARP_SYNC)
     else:
         all_meet(warp_address)
@@ -323,7 +327,7 @@ def _warp_exchange(m, warp, warp_address, state, op, frame, constants, record, p
         _order_lanes(warp_address, op, members)
         _exchange(m, warp, op, frame, constants, record, pc, together & members)
         return True
-    if meet_at_sites(m, warp, warp_address, get(warp_address, W_CURRENT), op, record, mask, active, members):
+    if meet_at_sites(m, warp, warp_address, get(warp_address, W_CURRENT), op, record, pc, mask, active, members):
         lanes_meet(warp_address, members, False)
         return True
     put(state, S_STATE, SPLIT_AT_WARP_SYNC)

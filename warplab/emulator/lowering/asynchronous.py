@@ -96,6 +96,15 @@ def _arrive(lowering: Lowering, instruction: Instruction, form: list[str]) -> No
     lowering.emit(make_record(OP_COPY_GROUP, 0, row, imm=offset, extra=(COPY_ARRIVE, 1 if own else 0, generic)))
 
 
+def _has_fences(lowering: Lowering) -> bool:
+    """Is there a memory fence in the module? One in front of a relaxed arrival releases what came before it."""
+    return any(
+        isinstance(item, Instruction) and item.opcode.startswith(("fence", "membar"))
+        for function in lowering.module.functions.values()
+        for item in function.body
+    )
+
+
 def mbarrier(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     action, rest, operands = parts[1], parts[2:], list(instruction.operands)
     place, value, bytes_, flags = 0, 0, 0, 0
@@ -116,6 +125,7 @@ def mbarrier(lowering: Lowering, instruction: Instruction, parts: list[str]) -> 
             place = 0 if isinstance(destination, Sink) else lowering.target(destination, "b64")
         amount = lowering.source(operands[1], "b32") if len(operands) > 1 else lowering.constant(32, 1)
         value, bytes_ = (lowering.constant(32, 1), amount) if expects else (amount, 0)
+        flags |= MB_RELAXED if "relaxed" in rest and not _has_fences(lowering) else 0
     elif action in ("test_wait", "try_wait"):
         parity = rest[:1] == ["parity"]
         rest = rest[1:] if parity else rest

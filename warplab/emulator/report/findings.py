@@ -44,6 +44,7 @@ from warplab.emulator.core.state.layout import (
     FAULT_NULL,
     FAULT_ONE_STORE,
     FAULT_OPERAND,
+    FAULT_OTHER_LANE,
     FAULT_OUT_OF_BOUNDS,
     FAULT_OWN_LANE,
     FAULT_PEER,
@@ -53,6 +54,7 @@ from warplab.emulator.core.state.layout import (
     FAULT_READ_ONLY,
     FAULT_SAME_VALUE,
     FAULT_SOURCE,
+    FAULT_SOURCE_CHANGED,
     FAULT_SPLITS,
     FAULT_TENSOR_MAP,
     FAULT_TENSOR_ORDER,
@@ -131,6 +133,8 @@ KINDS = {
     FAULT_HANDED_OVER: FindingKind.RACE,
     FAULT_ONE_STORE: FindingKind.RACE,
     FAULT_OWN_LANE: FindingKind.DIVERGENT_BARRIER,
+    FAULT_OTHER_LANE: FindingKind.UNINITIALISED,
+    FAULT_SOURCE_CHANGED: FindingKind.RACE,
     FAULT_NOT_CONSTANT: FindingKind.RACE,
     FAULT_TENSOR_PLACE: FindingKind.OUT_OF_BOUNDS,
     FAULT_TENSOR_ORDER: FindingKind.RACE,
@@ -237,7 +241,7 @@ class Explainer:
             FAULT_OUT_OF_BOUNDS, FAULT_MISALIGNED, FAULT_NULL, FAULT_UNINITIALISED, FAULT_RACE, FAULT_READ_ONLY,
             FAULT_PENDING, FAULT_MBARRIER, FAULT_ARRIVALS, FAULT_PEER, FAULT_OPERAND,
             FAULT_PROXY, FAULT_SOURCE, FAULT_LEFT, FAULT_TENSOR_MAP, FAULT_GLOBAL_RACE, FAULT_SAME_VALUE,
-            FAULT_HANDED_OVER, FAULT_ONE_STORE, FAULT_NOT_CONSTANT,
+            FAULT_HANDED_OVER, FAULT_ONE_STORE, FAULT_NOT_CONSTANT, FAULT_SOURCE_CHANGED,
         )  # fmt: skip
         if fault not in memory_faults:
             return None
@@ -302,6 +306,11 @@ class Explainer:
             return f"reads {place} asynchronously, which {who} with no {self.words.proxy_fence} in between."
         if fault in (FAULT_SOURCE, FAULT_LEFT, FAULT_BULK_SIZE, FAULT_BOX, FAULT_TENSOR_MAP):
             return self._bulk(fault, record, place)
+        if fault == FAULT_SOURCE_CHANGED:
+            return (
+                f"copies {place} asynchronously, and the source was written while the copy was in flight. Wait for the "
+                "copy before any thread writes what it reads."
+            )
         if fault == FAULT_PEER:
             return self._peer_sentence(record, place)
         if fault in (FAULT_IN_FLIGHT, FAULT_NO_FENCE, FAULT_OPERAND, FAULT_WARPGROUP):
@@ -493,6 +502,12 @@ class Explainer:
             return (
                 f"names lanes by the mask 0x{members:08x}, which lacks this thread's lane {int(record[F_LANE])}: the "
                 "result is undefined. Let only the lanes of the mask execute it, or name all that do."
+            )
+        if fault == FAULT_OTHER_LANE:
+            return (
+                f"shuffles a value from lane {int(record[F_EXTRA])}, which takes no part in the shuffle, and the "
+                "results depend on that undefined value. Let that lane execute the shuffle and name it in the mask, or "
+                "do not use the value."
             )
         if fault == FAULT_DEADLOCK and record[F_EXTRA] < 0:
             return self._mbarrier_wait(record)

@@ -26,14 +26,16 @@ from warplab.emulator.core.asynchronous.tensor_copies import (
     tile_bytes,
     tile_sectors,
     tile_span,
+    tile_sum,
     writable,
 )
 from warplab.emulator.core.memory.clocks import own_clock, pass_moment, release_at
 from warplab.emulator.core.memory.cluster_memory import mapped, offset_of, owner_of
-from warplab.emulator.core.memory.global_access import resolve
+from warplab.emulator.core.memory.global_access import region_offset, resolve
 from warplab.emulator.core.memory.in_flight import await_source, end_copy_at, end_source, start_copy, start_source
 from warplab.emulator.core.memory.request_log import LOG_ATOMIC, LOG_BULK_READ, LOG_BULK_WRITE, log_span
 from warplab.emulator.core.memory.shadow import check_async_read, check_read, check_write
+from warplab.emulator.core.memory.transfer import sum_of_bytes
 from warplab.emulator.core.state.bulk_layout import (
     BULK_COMMIT,
     FORM_DIRECTION,
@@ -62,12 +64,14 @@ from warplab.emulator.core.state.bulk_layout import (
     O_OTHER,
     O_SHARED,
     O_SPAN,
+    O_SUM,
     Q_COMMITTED,
     Q_FIELDS,
     Q_FIRST,
     Q_ROOM,
     Q_STORES,
     Q_USED,
+    T_ADDRESS,
     TO_GLOBAL,
     TO_SHARED,
     UNREAD,
@@ -90,6 +94,7 @@ from warplab.emulator.core.state.layout import (
     FAULT_LEFT,
     FAULT_MISALIGNED,
     FAULT_OUT_OF_BOUNDS,
+    FAULT_SOURCE_CHANGED,
     FAULT_TENSOR_MAP,
     IMM,
     M_BULK,
@@ -104,6 +109,7 @@ from warplab.emulator.core.state.layout import (
     M_SHARED_SHADOW,
     M_STOP,
     M_THREADS,
+    R_HOST,
     RECORD_BYTES,
     SHARED_BASE,
     SPACE_GLOBAL,
@@ -116,7 +122,7 @@ from warplab.emulator.core.state.layout import (
     X2,
     X7,
 )
-from warplab.emulator.core.state.races_layout import SCOPE_GPU
+from warplab.emulator.core.state.races_layout import G_LIVE, SCOPE_GPU
 from warplab.emulator.core.state.random_order import is_random, random_below
 from warplab.emulator.core.state.raw import (
     copy_bytes,
@@ -349,6 +355,30 @@ def _note_source(m, warp, operation, pc, lane):
 
 
 @compiled
+def _source_sum(m, operation):
+    """A number that tells whether the operation's source in global memory has changed; 0 where that is not watched.
+
+    Where blocks wait for each other a copy may begin before its source is whole, and be issued again.
+    """
+    if get(m, M_SHARED_SHADOW) == 0 or get(m, M_RACES) and get(get(m, M_RACES), G_LIVE):
+        return np.int64(0)
+    if _rank(operation):
+        return tile_sum(m, operation)
+    start, size = get(operation, O_OTHER), get(operation, O_BYTES)
+    entry = resolve(m, start, size, 1) if size else np.int64(0)
+    return sum_of_bytes(get(entry, R_HOST) + region_offset(entry, start), size) if entry else np.int64(0)
+
+
+@compiled
+def _check_unchanged(m, warp, operation, pc, lane):
+    """Report a source in global memory that has changed since the operation was issued."""
+    if get(operation, O_SUM) == _source_sum(m, operation):
+        return
+    address = get(operation + 8 * O_MAP, T_ADDRESS) if _rank(operation) else get(operation, O_OTHER)
+    report(m, FAULT_SOURCE_CHANGED, pc, warp, lane, address, 4, 0, -1, SPACE_GLOBAL, 0)
+
+
+@compiled
 def issue_bulk(m, warp, frame, constants, record, pc, mask):
     """A bulk or tensor copy or reduction of each active lane."""
     operation = get(m, M_SCRATCH)
@@ -377,6 +407,7 @@ def issue_bulk(m, warp, frame, constants, record, pc, mask):
             _start_store(m, warp, operation, pc, lane)
         else:
             put(operation, O_MOMENT, moment)
+            put(operation, O_SUM, _source_sum(m, operation) if _direction(operation) == TO_SHARED else 0)
             if get(m, M_RACES) and _direction(operation) != WITHIN_CLUSTER:
                 _note_source(m, warp, operation, pc, lane)
             _start_event(m, warp, operation, pc, lane)
@@ -423,6 +454,8 @@ def complete_bulk(event):
     m, warp, lane, pc = get(event, E_MACHINE), get(event, E_WARP), get(event, E_LANE), get(event, E_PC)
     operation = event + 8 * E_0
     mask, mbarrier = get(operation, O_FORM) >> FORM_MASK_SHIFT, get(operation, O_MBARRIER)
+    if _direction(operation) == TO_SHARED:
+        _check_unchanged(m, warp, operation, pc, lane)
     if _direction(operation) == WITHIN_CLUSTER:
         _to_shared(m, warp, operation, get(operation, O_OTHER), mbarrier, pc, lane)
     elif mask == 0:

@@ -16,7 +16,7 @@ from warplab.emulator.core.memory.global_races import note_lane
 from warplab.emulator.core.memory.in_flight import end_copy, start_copy
 from warplab.emulator.core.memory.request_log import LOG_READ, LOG_READ_PAST_L1, log_sectors
 from warplab.emulator.core.memory.shadow import check_write
-from warplab.emulator.core.memory.transfer import count_transfer
+from warplab.emulator.core.memory.transfer import count_transfer, sum_of_bytes
 from warplab.emulator.core.state.faults import compiled, report
 from warplab.emulator.core.state.layout import (
     C_FIELDS,
@@ -33,6 +33,7 @@ from warplab.emulator.core.state.layout import (
     COPY_WAIT_ALL,
     FAULT_MISALIGNED,
     FAULT_OUT_OF_BOUNDS,
+    FAULT_SOURCE_CHANGED,
     IMM,
     LANES,
     M_COPIES,
@@ -40,14 +41,18 @@ from warplab.emulator.core.state.layout import (
     M_LOG,
     M_SHARED,
     M_SHARED_BYTES,
+    M_SHARED_SHADOW,
     M_SHARED_WINDOW,
     M_WARP_COUNT,
+    P_AT,
     P_BYTES,
     P_FIELDS,
     P_GROUP,
     P_LANE,
+    P_PC,
     P_READ,
     P_SOURCE,
+    P_SUM,
     P_TARGET,
     Q_COPIES,
     Q_COUNT,
@@ -102,6 +107,9 @@ def _make_copy(m, warp, copy):
     """Move the bytes, fill up with zeros."""
     target, size, read = get(copy, P_TARGET), get(copy, P_BYTES), get(copy, P_READ)
     host = get(m, M_SHARED) + target
+    if read and get(m, M_SHARED_SHADOW) and get(copy, P_SUM) != sum_of_bytes(get(copy, P_SOURCE), read):
+        lane, pc = get(copy, P_LANE), get(copy, P_PC)
+        report(m, FAULT_SOURCE_CHANGED, pc, warp, lane, get(copy, P_AT), read, 0, -1, SPACE_GLOBAL, 0)
     copy_bytes(host, get(copy, P_SOURCE), read)
     fill_bytes(host + read, np.uint8(0), size - read)
     end_copy(m, warp, target, size)
@@ -272,6 +280,9 @@ def issue_copies(m, warp, frame, constants, record, pc, mask):
         put(copy, P_SOURCE, host)
         put(copy, P_BYTES, size)
         put(copy, P_READ, read)
+        put(copy, P_AT, source)
+        put(copy, P_PC, pc)
+        put(copy, P_SUM, sum_of_bytes(host, read))
     cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
     if reading:
         if get(m, M_LOG):

@@ -193,7 +193,8 @@ def operate(m, warp, frame, constants, record, pc, mask):
             arrivals = np.int64(0)
             if action == MB_ARRIVE:
                 arrivals = np.int64(load_u32(row + 4 * lane)) & _COUNT
-                release(m, warp, address, np.uint32(mask), pc, rest == np.uint32(0))
+                if not flags & MB_RELAXED:
+                    release(m, warp, address, np.uint32(mask), pc, rest == np.uint32(0))
             elif action == MB_COMPLETE:
                 bytes_ = -bytes_
             dropped = arrivals if flags & MB_DROPS else np.int64(0)

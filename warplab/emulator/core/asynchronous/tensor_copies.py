@@ -12,10 +12,10 @@ import numpy as np
 
 from warplab.emulator.core.memory.atomics import combine
 from warplab.emulator.core.memory.global_access import fault_kind, region_offset, resolve
-from warplab.emulator.core.memory.global_races import note_lane
+from warplab.emulator.core.memory.global_races import check_handed_over, note_lane
 from warplab.emulator.core.memory.request_log import log_span
 from warplab.emulator.core.memory.shadow import check_async_read, check_read
-from warplab.emulator.core.memory.transfer import read_element, write_element
+from warplab.emulator.core.memory.transfer import read_element, sum_of_bytes, write_element
 from warplab.emulator.core.state.bulk_layout import (
     BOX_BITS,
     MAP_BYTES,
@@ -299,8 +299,9 @@ def note_read(m, address, size, pc, warp, lane):
     """
     entry = resolve(m, address, size, 1)
     if entry and get(entry, R_CELLS) and get(get(m, M_RACES), G_LIVE) == 0:
-        none = np.int64(0)
-        note_lane(m, entry, warp, none, none, none, pc, lane, region_offset(entry, address), size, 0, none, 0)
+        none, place = np.int64(0), region_offset(entry, address)
+        check_handed_over(m, entry, warp, pc, lane, place, size)
+        note_lane(m, entry, warp, none, none, none, pc, lane, place, size, 0, none, 0)
 
 
 @compiled
@@ -314,6 +315,23 @@ def note_tile(m, warp, operation, pc, lane):
         if offset >= 0:
             start = get(tensor, T_ADDRESS) + offset + (get(at, 0) + low) * size
             note_read(m, start, (high - low) * size, pc, warp, lane)
+
+
+@compiled
+def tile_sum(m, operation):
+    """A number that tells whether the elements of a box have changed in global memory."""
+    at, tensor = operation + 8 * O_AT, operation + 8 * O_MAP
+    size = (get(tensor, T_META) >> META_SIZE_SHIFT) & 255
+    low, high = _columns_inside(tensor, get(at, 0))
+    total = np.int64(0)
+    for row in range(rows_of(tensor) if low < high else 0):
+        offset = _row_offset(tensor, row, at)
+        if offset >= 0:
+            start, length = get(tensor, T_ADDRESS) + offset + (get(at, 0) + low) * size, (high - low) * size
+            entry = resolve(m, start, length, 1)
+            if entry:
+                total = total * 31 + sum_of_bytes(get(entry, R_HOST) + region_offset(entry, start), length)
+    return total
 
 
 @compiled

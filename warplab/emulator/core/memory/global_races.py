@@ -20,16 +20,20 @@ from warplab.emulator.core.memory.conflicts import (
     check_constant,
     is_ordered,
     is_own,
+    pc_of,
     record_of,
     segment_of,
 )
 from warplab.emulator.core.memory.transfer import data_operand, read_element
-from warplab.emulator.core.state.faults import compiled
+from warplab.emulator.core.state.faults import compiled, report
 from warplab.emulator.core.state.layout import (
     CONSTANT_BIT,
     EXPOSED_BIT,
+    FAULT_PROXY,
     FULL_MASK,
     LANES,
+    M_CLOCK_COLUMNS,
+    M_CLOCKS,
     M_CLUSTER,
     M_CLUSTER_WARPS,
     M_CODE,
@@ -38,11 +42,15 @@ from warplab.emulator.core.state.layout import (
     M_RACE_WARPS,
     M_RACES,
     OP_LOAD,
+    OP_STORE,
     R_CELL_FIRST,
     R_CELL_SHIFT,
     R_CELL_SLOT,
     R_CELLS,
     R_HOST,
+    R_START,
+    RECORD_BYTES,
+    SPACE_GLOBAL,
     SRC_B,
     X1,
     X3,
@@ -77,6 +85,7 @@ from warplab.emulator.core.state.races_layout import (
     MORE,
     NEVER,
     OTHER_WRITE,
+    RECORD_CLOCK,
     RECORD_WARP,
     S_FIELDS,
     S_SAW,
@@ -360,6 +369,33 @@ def note_lane(m, entry, warp, frame, constants, record, pc, lane, place, size, w
     if not write and strong & SCOPE:
         note_seen(m, entry, warp, place, field(record, X3) & EXPOSED_BIT)
     _lane_cells(m, races, entry, warp, frame, constants, record, pc, lane, place, size, write, mine)
+
+
+@compiled
+def check_handed_over(m, entry, warp, pc, lane, place, size):
+    """Report bytes that an asynchronous copy reads and a thread of the cluster has written with no proxy fence since.
+
+    Only where blocks are compared after the launch. Writes that the warp does not know of are races anyway.
+    """
+    races, warps, columns = get(m, M_RACES), get(m, M_CLUSTER_WARPS), get(m, M_CLOCK_COLUMNS)
+    if get(races, G_OFF) or columns == warps:
+        return
+    shift = get(entry, R_CELL_SHIFT)
+    row = get(m, M_CLOCKS) + 4 * (get(m, M_FIRST_WARP) + warp) * columns
+    for cell in range(place >> shift, min((place + size - 1) >> shift, get(entry, R_CELLS) - 1) + 1):
+        old = load_i64(_address_of_cell(races, entry, cell, CELL_WRITE))
+        segment = old >> SEGMENT_SHIFT
+        if segment < get(races, G_BASE) or not is_own(m, races, segment):
+            continue
+        op = np.int64(load_i32(get(m, M_CODE) + pc_of(races, old) * RECORD_BYTES))
+        record = record_of(races, segment)
+        writer, clock = np.int64(load_i32(record + 4 * RECORD_WARP)), load_i32(record + 4 * RECORD_CLOCK)
+        unfenced = load_i32(row + 4 * (warps + writer)) < clock <= load_i32(row + 4 * writer)
+        if op == OP_STORE and unfenced:
+            address = get(entry, R_START) + (cell << shift)
+            size = np.int64(1) << shift
+            report(m, FAULT_PROXY, pc, warp, lane, address, size, 0, pc_of(races, old), SPACE_GLOBAL, 0)
+            return
 
 
 @compiled

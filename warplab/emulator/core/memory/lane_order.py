@@ -5,7 +5,8 @@ before what another does now if they have met since, or if each has met a third 
 
 Shuffles, votes, matches and reductions "do not imply a memory barrier" (CUDA C++ Programming Guide, "Warp Vote
 Functions", "Warp Match Functions", "Warp Shuffle Functions"): what was written before them may not be there yet. What
-was read has been read, as the lanes go on with what they have.
+was read has been read, as the lanes go on with what they have. The same is true of ldmatrix, stmatrix and mma: their
+`.sync` has the lanes wait for each other, and no more (PTX ISA).
 """
 
 from __future__ import annotations

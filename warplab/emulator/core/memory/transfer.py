@@ -69,6 +69,17 @@ def write_element(host, size, value):
 
 
 @compiled
+def sum_of_bytes(host, size):
+    """A number that tells whether bytes in host memory have changed."""
+    total = np.uint64(0)
+    for place in range(0, size - 7, 8):
+        total = total * np.uint64(31) + load_u64(host + place)
+    for place in range(size & ~np.int64(7), size):
+        total = total * np.uint64(31) + np.uint64(load_u8(host + place))
+    return np.int64(total)
+
+
+@compiled
 def data_operand(frame, constants, record, element, first):
     """The row of the n-th data register of an access; `first` is the record field of the first one."""
     return operand(frame, constants, record, first if element == 0 else X4 - 1 + element)

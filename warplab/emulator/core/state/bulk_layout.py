@@ -21,8 +21,8 @@ MAP_BYTES = 128  # of a tensor map
 # An operation on its way; the mask of a multicast, 0 for none, is in the upper bits of its form. O_MOMENT is the clock
 # of the issuing warp for the sanitizer, O_SPAN the bytes of shared memory from the first to the last that it may touch,
 # O_AT the first of five coordinates, O_MAP a copy of its tensor map, as the kernel may write what it likes to the map
-# itself while the operation is on its way.
-O_FORM, O_SHARED, O_OTHER, O_BYTES, O_SPAN, O_MBARRIER, O_MOMENT, O_AT = range(8)
+# itself while the operation is on its way. O_SUM is a sum over a source in global memory when the operation was issued.
+O_FORM, O_SHARED, O_OTHER, O_BYTES, O_SPAN, O_MBARRIER, O_MOMENT, O_SUM, O_AT = range(9)
 O_MAP = O_AT + 5
 O_FIELDS = O_MAP + MAP_BYTES // 8
 

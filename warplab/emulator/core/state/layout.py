@@ -190,8 +190,10 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_TENSOR_CODE,  # address of the compiled code for it; see tensor_calls.py
     M_NEXT,  # the position of the next cluster to start
     M_LAST,  # the position behind the last one
+    M_UNDEFINED,  # what a shuffle gets of a lane that takes no part: 0 what lies there, else FILL_HIGH or FILL_LOW
+    M_UNDEFINED_AT,  # the instruction for which that holds; -1: all
     M_FIELDS,
-) = range(99)
+) = range(101)
 
 # A region: int64 units.
 R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE, R_START = range(6)  # R_START: the address of its first byte
@@ -367,12 +369,14 @@ EVENT_STORE, EVENT_BULK, EVENT_TENSOR = range(3)
     FAULT_HANDED_OVER,  # a race with a lane that the arrival of another one does not speak for, see handovers.py
     FAULT_ONE_STORE,  # lanes that leave different values at one address by one store
     FAULT_OWN_LANE,  # a member mask without the lane that gives it
+    FAULT_OTHER_LANE,  # a shuffle from a lane that takes no part in it (F_EXTRA)
+    FAULT_SOURCE_CHANGED,  # the source of an asynchronous copy, written while the copy was in flight
     FAULT_NOT_CONSTANT,  # a load of what no thread may write reads what this launch has written
     FAULT_TENSOR_PLACE,  # lanes or columns of tensor memory that are not there for the warp; F_EXTRA as the three below
     FAULT_TENSOR_ORDER,  # an access to tensor memory that an earlier one is not ordered before
     FAULT_TENSOR_UNWRITTEN,
     FAULT_TENSOR_RULE,  # what an instruction on tensor memory asks for is not allowed
-) = range(38)
+) = range(40)
 
 # Special registers filled per warp or block when a block starts: (kind, frame offset) pairs of int64.
 (
@@ -442,11 +446,15 @@ MMA_A_SIGNED, MMA_B_SIGNED, MMA_SATURATES = 1, 2, 4
 COPY_ALL, COPY_SOME, COPY_UNLESS = range(3)  # SRC_C: nothing; how many bytes to read; whether to read none
 COPY_COMMIT, COPY_WAIT_GROUP, COPY_WAIT_ALL, COPY_ARRIVE = range(4)
 
+# Bits that stand for an undefined value, large and far below 0 as numbers of any type: see emulator/undefined.py.
+FILL_HIGH, FILL_LOW = 0x7BFF7BFF, 0xFBFFFBFF
+
 # A warp's queue of asynchronous copies, in int64 units: how many there are, the groups that each lane has committed,
 # and the copies, one a lane.
 Q_COUNT, Q_GROUPS, Q_COPIES = 0, 1, 1 + LANES
 COPIES = 2048  # in a queue; when it is full, the oldest complete early
-P_LANE, P_GROUP, P_TARGET, P_SOURCE, P_BYTES, P_READ, P_FIELDS = range(7)
+# P_AT, P_PC, P_SUM: the source's address, the instruction, and a sum over the source when it was issued.
+P_LANE, P_GROUP, P_TARGET, P_SOURCE, P_BYTES, P_READ, P_AT, P_PC, P_SUM, P_FIELDS = range(10)
 QUEUE_BYTES = 8 * (Q_COPIES + COPIES * P_FIELDS)
 
 # An mbarrier instruction: SRC_A the address with offset IMM, X2 1 if it is generic; SRC_B the count, state or parity,

@@ -27,6 +27,7 @@ from warplab.emulator.core.state.layout import (
     C_WAVEFRONTS,
     DST,
     FAULT_MISALIGNED,
+    FAULT_ONE_STORE,
     FAULT_OUT_OF_BOUNDS,
     IMM,
     LANES,
@@ -34,6 +35,7 @@ from warplab.emulator.core.state.layout import (
     M_SCRATCH,
     M_SHARED,
     M_SHARED_BYTES,
+    M_SHARED_SHADOW,
     M_SHARED_WINDOW,
     MATRIX_BITS_SHIFT,
     MATRIX_BYTES_FORM,
@@ -57,6 +59,7 @@ from warplab.emulator.core.state.raw import (
     load_u8,
     load_u16,
     load_u32,
+    load_u64,
     operand,
     store_u8,
     store_u16,
@@ -118,6 +121,25 @@ def _good_rows(m, warp, addresses, offset, pc, mask, write):
 
 
 @compiled
+def _check_rows(m, warp, addresses, offset, rows, pc, good):
+    """Report two rows of a stmatrix that go to one address and differ."""
+    rest = np.uint32(good) if get(m, M_SHARED_SHADOW) else np.uint32(0)
+    while rest:
+        lane = np.int64(trailing_zeros32(rest))
+        rest &= rest - np.uint32(1)
+        address, row = load_i64(addresses + 8 * lane), rows + lane * ROW_BYTES
+        later = rest
+        while later:
+            other = np.int64(trailing_zeros32(later))
+            later &= later - np.uint32(1)
+            beside = rows + other * ROW_BYTES
+            differ = load_u64(row) != load_u64(beside) or load_u64(row + 8) != load_u64(beside + 8)
+            if load_i64(addresses + 8 * other) == address and differ:
+                report(m, FAULT_ONE_STORE, pc, warp, other, address + offset, ROW_BYTES, 1, -1, SPACE_SHARED, lane)
+                return
+
+
+@compiled
 def move_shared(m, warp, frame, constants, record, pc, mask, write):
     """One ldmatrix (write = 0) or stmatrix of a warp."""
     count, form = field(record, X1), field(record, X3)
@@ -137,6 +159,7 @@ def move_shared(m, warp, frame, constants, record, pc, mask, write):
     fill_bytes(scratch, np.uint8(0), count * _MATRIX_BYTES)
     if write:
         _exchange_registers(frame, constants, record, scratch, count, form, mask, 1)
+        _check_rows(m, warp, addresses, offset, scratch, pc, good)
     rest = np.uint32(good)
     while rest:
         lane = np.int64(trailing_zeros32(rest))

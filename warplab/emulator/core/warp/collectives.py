@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from warplab.emulator.core.state.faults import compiled
+from warplab.emulator.core.state.faults import compiled, report
 from warplab.emulator.core.state.layout import (
     DST,
+    FAULT_OTHER_LANE,
     GUARD,
     GUARD_XOR,
     M_CODE,
@@ -20,6 +21,8 @@ from warplab.emulator.core.state.layout import (
     M_FRAME_BYTES,
     M_FRAMES,
     M_SCRATCH,
+    M_UNDEFINED,
+    M_UNDEFINED_AT,
     OP_ELECT,
     OP_MATCH,
     OP_REDUX,
@@ -65,6 +68,20 @@ from warplab.emulator.core.warp.splits import split_state
 # Bytes of the scratch memory from which on the rows lie, and of each row within them
 _ROWS, _A, _B, _C, _RESULT, _PREDICATE, _RECORD = 512, 0, 256, 384, 512, 640, 704
 COLLECTIVE_SCRATCH = _ROWS + _RECORD + RECORD_BYTES
+
+
+@compiled
+def undefined_value(m, pc):
+    """What a shuffle at an instruction gets of a lane that takes no part in it; 0: what lies in its register."""
+    at = get(m, M_UNDEFINED_AT)
+    return get(m, M_UNDEFINED) if at < 0 or at == pc else np.int64(0)
+
+
+@compiled
+def report_strayed(m, pc, warp, strayed):
+    """Report what `shuffle` returned."""
+    if strayed >= 0:
+        report(m, FAULT_OTHER_LANE, pc, warp, strayed & 31, 0, 0, 0, -1, 0, strayed >> 5)
 
 
 @compiled
@@ -137,7 +154,7 @@ def _scatter(rows, frame, constants, record, lanes):
 
 
 @compiled
-def _carry_out(scratch, rows, record, mask):
+def _carry_out(m, warp, scratch, rows, record, pc, mask):
     """The operation on the gathered rows: a record of its own names them."""
     op = load_i32(record)
     own = rows + _RECORD
@@ -149,7 +166,7 @@ def _carry_out(scratch, rows, record, mask):
     store_u32(own + 4 * DST, np.uint32(_RESULT))
     if op == OP_SHUFFLE:
         store_u32(own + 4 * X1, np.uint32(_PREDICATE))
-        shuffle(scratch, rows, rows, own, mask)
+        report_strayed(m, pc, warp, shuffle(scratch, rows, rows, own, mask, undefined_value(m, pc)))
     elif op == OP_VOTE:
         if field(record, X0) != VOTE_BALLOT:
             store_u32(own + 4 * DST, np.uint32(_PREDICATE))
@@ -165,7 +182,7 @@ def _carry_out(scratch, rows, record, mask):
 
 
 @compiled
-def meet_at_sites(m, warp, warp_address, current, op, record, mask, active, members):
+def meet_at_sites(m, warp, warp_address, current, op, record, pc, mask, active, members):
     """Carry out an operation if all `members` wait at instructions that name it; True if it was done.
 
     `active` are the lanes of the running split, `mask` those of them for which the instruction's guard holds.
@@ -200,7 +217,7 @@ def meet_at_sites(m, warp, warp_address, current, op, record, mask, active, memb
             lanes = _lanes(frame, site, np.uint32(get(state, S_MASK)) & live) & members
             _gather(rows, frame, constants, site, lanes)
             take_part |= lanes
-    _carry_out(scratch, rows, record, take_part)
+    _carry_out(m, warp, scratch, rows, record, pc, take_part)
     _scatter(rows, frame, constants, record, mask & members)
     rest = used
     while rest:

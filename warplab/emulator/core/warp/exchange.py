@@ -49,14 +49,19 @@ def set_predicate(frame, place, mask, bits):
 
 
 @compiled
-def shuffle(scratch, frame, constants, record, mask):
-    """shfl: each lane reads another lane's value, inside the segment that its clamp operand describes."""
+def shuffle(scratch, frame, constants, record, mask, fill):
+    """shfl: each lane reads another lane's value, inside the segment that its clamp operand describes.
+
+    Returns the first lane of `mask` that reads a lane outside of it, plus 32 times that one; -1: none does. PTX leaves
+    undefined what it gets: here `fill`, or if that is 0 what lies in the other lane's register.
+    """
     values = operand(frame, constants, record, SRC_A)
     places = operand(frame, constants, record, SRC_B)
     clamps = operand(frame, constants, record, SRC_C)
     destination = operand(frame, constants, record, DST)
     mode = field(record, X0)
     inside = np.uint32(0)
+    strayed = np.int64(-1)
     for number in range(32):
         lane = np.int64(number)
         packed = np.int64(load_u32(clamps + 4 * lane))
@@ -80,13 +85,20 @@ def shuffle(scratch, frame, constants, record, mask):
             source = lane
         else:
             inside |= np.uint32(1) << np.uint32(lane)
-        store_u32(scratch + 4 * lane, load_u32(values + 4 * (source & 31)))
+        value = load_u32(values + 4 * (source & 31))
+        if mask >> np.uint32(lane) & ~(mask >> np.uint32(source & 31)) & np.uint32(1):
+            if strayed < 0:
+                strayed = lane + 32 * (source & 31)
+            if fill:
+                value = np.uint32(fill)
+        store_u32(scratch + 4 * lane, value)
     rest = np.uint32(mask)
     while rest:
         lane = np.int64(trailing_zeros32(rest))
         rest &= rest - np.uint32(1)
         store_u32(destination + 4 * lane, load_u32(scratch + 4 * lane))
     set_predicate(frame, field(record, X1), mask, inside)
+    return strayed
 
 
 @compiled
