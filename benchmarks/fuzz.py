@@ -132,7 +132,8 @@ def keep(seed: int, crash: Crash, folder: Path) -> Path:
 
 def records(tally: Tally, seed: int) -> list[results.Record]:
     """The tally as records."""
-    conditions = f"seed {seed}, guarded memory, sanitizers and counters on, processes of {BATCH} cases"
+    load = f"load {os.getloadavg()[2]:.0f} on {os.cpu_count()} processors"  # of the last quarter of an hour
+    conditions = f"seed {seed}, guarded memory, sanitizers and counters on, processes of {BATCH} cases, {load}"
     found = [
         results.Record("fuzz", "time", tally.seconds, "s", conditions=conditions),
         results.Record("fuzz", "cases", tally.cases, "cases", conditions=conditions),

@@ -119,6 +119,14 @@ def test_megabytes_that_mean_nothing_are_read_once(text: str) -> None:
         assert len(str(refused)) < 300
 
 
+@pytest.mark.parametrize(
+    "text", ["ld.global.u32 %r1;", "ld.volatile.shared.u32 [%rd1];", "atom.cas.b32 %r1;", "mov.b32;"]
+)
+def test_an_instruction_that_lacks_an_operand_is_refused(text: str) -> None:
+    with pytest.raises(PlanError, match="cannot be read near"):
+        parse(kernel(text))
+
+
 def test_a_refusal_names_the_kernel_and_both_lines() -> None:
     body = ".loc 1 7 1\nadd.s32 %r1, [, %r1;"
     with pytest.raises(

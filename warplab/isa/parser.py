@@ -36,6 +36,8 @@ _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
 _HEADER = re.compile(r"((?:\.(?:visible|extern|weak|common)\s+)*)\.(entry|func)\b")
 _STATEMENT = re.compile(r"[^;{}]+(?:\{[^{}]*\}[^;{}]*)*;")
 _INSTRUCTION = re.compile(r"(?:@(!?)\s*([%\w$]+)\s+)?([a-z][\w.:]*)\s*(.*);", re.S)
+# What names one of two operands only is damaged: the passes over a function look at both.
+_TAKE_TWO = frozenset(("ld", "ldu", "st", "atom", "red", "mov", "cvt", "cvta"))
 # Of a line more than seven digits long nothing is taken: no submission has so many lines.
 _PLACE = r"(\d{1,9})\s+(\d{1,7})\s+(\d{1,9})"
 _LOC = re.compile(rf"\s*{_PLACE}(?:[^\n]*?inlined_at\s+{_PLACE})?")
@@ -509,6 +511,8 @@ class _Parser:
                 raise _error(text)
             guard_index = register.index
         parsed = tuple(self._operand(o) for o in _split(operands))
+        if len(parsed) < 2 and opcode.partition(".")[0] in _TAKE_TWO:
+            raise _error(text)
         self.line += self.text.count("\n", self.counted, self.near)
         self.counted = self.near
         lines, negative = self.lines, negated == "!"
