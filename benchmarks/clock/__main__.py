@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from benchmarks.clock import compare, subjects
 from course import results
@@ -51,10 +51,15 @@ def measure(wanted: list[str]) -> int:
     return failed
 
 
-def _parts(wanted: list[str], architecture: str) -> Iterator[list[subjects.Subject]]:
+def _parts(
+    wanted: list[str], architecture: str, known: Container[str] | None = None
+) -> Iterator[list[subjects.Subject]]:
+    """Subjects by lab; of `known` names alone, if they are given."""
     if not wanted or TEXTBOOK in wanted:
         yield list(subjects.textbook(architecture))
     files = [file for file in subjects.lab_files() if not wanted or file.lab in wanted]
+    if known is not None:
+        files = [file for file in files if file.name in known]
     captured = list(subjects.of_labs(architecture, files))  # all side by side, which takes as long as two labs' do
     for lab in dict.fromkeys(file.lab for file in files):
         yield [subject for subject, file in zip(captured, files, strict=True) if file.lab == lab]
@@ -68,7 +73,7 @@ def compare_all() -> int:
         print("The GPU of clock_times.json has no datasheet here.", file=sys.stderr)
         return 1
     records = []
-    for part in _parts([], EMULATED_ARCHITECTURE):
+    for part in _parts([], EMULATED_ARCHITECTURE, measured):
         for subject in part:
             if subject.name in measured:
                 model = compare.modelled(subject, EMULATED_ARCHITECTURE, chip)

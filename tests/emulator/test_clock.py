@@ -143,6 +143,12 @@ def test_loads_wait_for_the_bandwidth_if_many_are_in_flight() -> None:
     assert many == pytest.approx(8 * 512 * 32 / 16, rel=0.15)
 
 
+def test_a_request_of_many_wavefronts_holds_up_those_of_its_scheduler() -> None:
+    code = [row(sm.SHARED, Control(1, 0, -1, 0), WAVEFRONTS=32, LATENCY=23), row(control=WAITING)]
+    assert cycles(code, WAVEFRONT_CYCLES=2) == pytest.approx(85, abs=2)  # microbench.json, "shared memory", 32 lanes
+    assert cycles(code * 8, warps=32, WAVEFRONT_CYCLES=2) == pytest.approx(8 * 32 * 32, rel=0.05)  # one per cycle
+
+
 def test_bulk_copies_run_as_far_ahead_as_there_is_room() -> None:
     code = [row(sm.STAGE_WAIT), row(control=Control(15, -1, -1, 0))] * 16
     memory = {"STAGE_BYTES": 4096, "STAGE_DRAM": 4096, "DRAM_LATENCY": 700, "DRAM_CYCLES": 1 / 16}

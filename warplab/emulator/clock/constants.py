@@ -21,6 +21,7 @@ class Constants:
 
     clock: float = 1.98e9  # Hz
     start: float = 2.69e-6  # seconds from event to event around an empty kernel, L2 cold ("cold blocks")
+    turnaround: float = 250  # cycles from a block's end to the start of the next in its place ("cold copy", 4 bytes)
     next_start: float = 1.467e-6  # seconds that each further launch of a plan adds ("launch between kernels")
     launched: float = 0.602e-9  # seconds from one block to the next that the chip begins ("cold blocks")
     launched_warp: float = 0.0214e-9  # and from one warp to the next ("cold blocks" of 1,024 threads)
@@ -39,7 +40,7 @@ class Constants:
     product_latency: float = 25  # of a tensor core, "mma.m16n8k16"
     exchange_latency: float = 24
     shared_latency: float = 23
-    shared_conflict: float = 2  # cycles for each further lane that meets in a bank
+    shared_conflict: float = 2  # cycles per wavefront of one scheduler's warps ("shared memory" by lanes that meet)
     l1_latency: float = 32
     l2_latency: float = 281
     dram_latency: float = 690

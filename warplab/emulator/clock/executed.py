@@ -153,6 +153,7 @@ class _PtxBlocks:
         ]
         self._ran = [min(ran, self._ran[self._around(block, 0)]) for block, ran in enumerate(self._ran)]
         self.of_line = {line: self._of[records[0]] for line, records in program.of_ptx.items()}
+        self._written = frozenset(self.of_line.values())  # the others are the emulator's own
 
     def _around(self, block: int, none: int) -> int:
         """The first block of the innermost loop around a block."""
@@ -165,8 +166,11 @@ class _PtxBlocks:
         first, ran = self._around(block, -1), self._ran[block]
         if first < 0 or not ran:
             return ran
-        before = next((n for n in self._ran[:first][::-1] if n), ran)
-        return min(before, ran)
+        return min(self._before(first, ran), ran)
+
+    def _before(self, block: int, none: int) -> int:
+        """How often warps ran the last block before this one that was run, of those that the PTX has."""
+        return next((self._ran[b] for b in range(block - 1, -1, -1) if b in self._written and self._ran[b]), none)
 
     def visitors(self, block: int) -> float:
         """Warps that came to the outermost loop around a block from outside, each once; of no loop, to the block."""
@@ -174,7 +178,7 @@ class _PtxBlocks:
         ran = self._ran[block]
         if first < 0 or not ran:
             return ran or math.inf
-        return min(next((n for n in self._ran[:first][::-1] if n), ran), ran)
+        return min(self._before(first, ran), ran)
 
     def rounds(self, block: int) -> float:
         """How often a block runs per entry of its innermost loop."""

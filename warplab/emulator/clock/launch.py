@@ -138,6 +138,8 @@ class TimedLaunch:
             sm.FETCH: k.code_line,
             sm.JUMP: k.code_jump,
             sm.BULK_LATENCY: k.bulk,
+            sm.TURNAROUND: k.turnaround,
+            sm.WAVEFRONT_CYCLES: k.shared_conflict,
             **self._stages(),
         }
         parameters = np.zeros(sm.PARAMETERS)

@@ -28,8 +28,8 @@ STRETCH_FIELDS = 6
 # Parameters, float64: latencies in cycles, and cycles per byte that this SM's share of the chip takes
 (SCHEDULERS, L1_LATENCY, L2_LATENCY, DRAM_LATENCY, TAIL, SHARPNESS, L2_CYCLES, DRAM_CYCLES, PORT_CYCLES, DISPATCH,
  ARGUMENT_CYCLES, TRANSLATION, ATOMIC_CYCLES, BARRIER, BARRIER_WARP, STAGE_BYTES, STAGE_DRAM, CONSUMERS, DEPTH,
- BULK_LATENCY, FETCH, JUMP) = range(22)  # fmt: skip
-PARAMETERS = 22
+ BULK_LATENCY, FETCH, JUMP, TURNAROUND, WAVEFRONT_CYCLES) = range(24)  # fmt: skip
+PARAMETERS = 24
 
 PIPES = 8
 _SCOREBOARDS = 6
@@ -40,6 +40,7 @@ ARGUMENT_LINES = 512  # of the bank of arguments
 _BARRIERS = 16  # named ones of a block
 _BUCKETS = 8192  # of a calendar of completions
 _WIDTH = 8.0  # cycles of a bucket
+_OPERANDS = 12.0  # cycles until the operands of an instruction that is sent away are read
 _NEVER = 1e30
 
 
@@ -97,6 +98,7 @@ def simulate(code, route, parameters, blocks, resident, warps, durations, limit)
     arrived = np.zeros((resident, _BARRIERS), np.int64)
     issue = np.zeros(schedulers)
     pipes = np.zeros((schedulers, PIPES))
+    paths = np.zeros(schedulers)  # until when a scheduler's warps use their path to L1 and shared memory
     stage = port = 0.0
     l2_flight = dram_flight = atomic_flight = 0.0
     calendar = np.zeros((_BUCKETS, 3))
@@ -178,10 +180,14 @@ def simulate(code, route, parameters, blocks, resident, warps, durations, limit)
         issue[q] = now + 1.0
         if pipe >= 0:
             pipes[q, pipe] = now + row[BUSY]
+        passed = now
         done = now + row[LATENCY]
         if row[WAVEFRONTS] > 0.0:
+            # One per cycle of the SM, and fewer of one scheduler's warps.
             stage = max(stage, now) + row[WAVEFRONTS]
-            done = max(done, stage + row[LATENCY] - 1.0)
+            paths[q] = max(paths[q], now) + row[WAVEFRONTS] * parameters[WAVEFRONT_CYCLES]
+            passed = max(stage, paths[q] - parameters[WAVEFRONT_CYCLES] + 1.0)
+            done = max(done, passed + row[LATENCY] - 1.0)
         if kind in (LOAD, ASYNC_COPY, ATOMIC):
             seed = steps * 31 + w
             alone = parameters[L1_LATENCY]
@@ -208,7 +214,7 @@ def simulate(code, route, parameters, blocks, resident, warps, durations, limit)
                 cell[1] += row[DRAM_BYTES]
                 if kind == ATOMIC:
                     cell[2] += row[NUMBER]
-            done = max(now, stage) + alone
+            done = max(now, passed - 1.0) + alone
             last_bytes = max(last_bytes, done)
             if kind == ASYNC_COPY:
                 copied[w] = max(copied[w], done)
@@ -244,7 +250,7 @@ def simulate(code, route, parameters, blocks, resident, warps, durations, limit)
         board = int(row[READ])
         if board >= 0:
             ring = boards[w, board]
-            latest = max(ring[0], min(done, max(now, stage) + 12.0))
+            latest = max(ring[0], min(done, passed + _OPERANDS))
             for k in range(_KEPT - 1, 0, -1):
                 ring[k] = ring[k - 1]
             ring[0] = latest
@@ -311,7 +317,7 @@ def simulate(code, route, parameters, blocks, resident, warps, durations, limit)
             if alive[slot] == 0:
                 free_at[slot] = following
                 if begun < blocks:
-                    start = max(dispatch, following)
+                    start = max(dispatch, following + parameters[TURNAROUND])
                     dispatch = start + parameters[DISPATCH]
                     arrived[slot] = 0
                     filled[slot] = 0

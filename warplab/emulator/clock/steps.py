@@ -54,6 +54,7 @@ KINDS: Mapping[str, int] = MappingProxyType({root: kind for kind, roots in _KIND
 _CONSTANT = frozenset({"LDC", "ULDC", "S2R", "S2UR", "R2UR"})
 _MADE_OF_MEMORY = frozenset({sm.LOAD, sm.STORE, sm.ATOMIC, sm.REDUCTION, sm.ASYNC_COPY, sm.BULK_STORE})
 _ALONE = 0.9  # sectors of a store per lane: then each lane writes a part of one
+_MISSED = 0.75  # of sectors by L1: then it has little
 _SCATTERED = 1.5  # sectors of a request over those of neighbours: then each is in a line of its own
 FIRST_ARGUMENT = 0x210  # of the bank: what lies before is the driver's
 _ARGUMENT_LINE = 64  # bytes
@@ -183,10 +184,11 @@ class Steps:
         if kind in (sm.LOAD, sm.ASYNC_COPY):
             near = 1.0 if local else self._l1
             missed = 0.0 if local else self._missed
-            # Lanes that read apart mostly go on side by side, so that L1 has all of their lines or none; of L2's they
-            # are half independent.
+            # Lanes that walk along rows of their own go on side by side, so that L1 has all of their lines or none; of
+            # L2's they are half independent. Where L1 has little, lanes that read apart read anywhere.
+            anywhere = apart > _SCATTERED and self._missed > _MISSED
             row[sm.NEAR] = near
-            row[sm.IN_L2] = self._l2 ** (apart**0.5)
+            row[sm.IN_L2] = self._l2 ** (sectors if anywhere else apart**0.5)
             row[sm.LINES] = max(sectors if apart > _SCATTERED else sectors / 4, 1.0)
             row[sm.L2_BYTES] = moved * missed
             row[sm.DRAM_BYTES] = moved * missed * self._from_dram
