@@ -1,7 +1,7 @@
 // A layer of experts over several GPUs in one launch: out = the weighted sum of down (silu(gate x) * (up x)) over each
 // token's experts, which lie on the ranks in their order. bfloat16 with float32 sums.
 //
-// A rank's blocks go through the same list of work, each taking every `blocks`th item, and wait by flags:
+// A rank's blocks go through the same list of work, each taking every `blocks`th item of a kind, and wait by flags:
 //
 //   send      a token's row goes to each rank that has an expert of it, once, whatever the number of its experts there
 //   list      which rows an own expert has, of all ranks' tokens, the own ones first, which nobody has to send
@@ -24,6 +24,32 @@ constexpr int MIDDLE = 8 * WARPS;    // columns of gate, and of up, that an item
 constexpr int DOWN = 16 * WARPS;     // columns of the result: two times 8 per warp
 constexpr int TOKENS = WARPS;        // that one flag stands for: a warp each
 constexpr int MOST_EXPERTS = 512, MOST_RANKS = 8;
+
+enum Kind { SEND, LIST, MIDDLE_ITEM, DOWN_ITEM, RETURN, ADD };
+
+// When thread 0 of a block began each of its items, had what it waited for, and ended it.
+struct Clock {
+    u64* to; // four numbers for each item, as long as there is room; null: nothing is kept
+    u32 room;
+    u64 begun, ready;
+
+    static __device__ u64 now() {
+        u64 time;
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time) :: "memory");
+        return time;
+    }
+    __device__ void begin() {
+        if (to) begun = ready = now();
+    }
+    __device__ void has_waited() {
+        if (to) ready = now();
+    }
+    __device__ void end(Kind kind, u32 what) { // the group of tokens, expert or tile that it was
+        if (!to || !room || threadIdx.x) return;
+        to[0] = kind | (u64)what << 8, to[1] = begun, to[2] = ready, to[3] = now();
+        to += 4, --room;
+    }
+};
 
 struct Sizes {
     u32 ranks, tokens, choices, experts, width, hidden; // experts are all ranks' together
@@ -164,13 +190,15 @@ __device__ const u16* row_of(const Rank& r, const u32* rows, u32 row, u32 count)
     return from == r.rank ? r.x + (u64)token * r.of.width : r.row(r.rank, from, token);
 }
 
-__device__ void middle(const Rank& r, State* state, u32 expert, u32 step, u32 count, u32 tile, u32 slice, u32 call) {
+__device__ void middle(const Rank& r, State* state, Clock& clock, u32 expert, u32 step, u32 count, u32 tile, u32 slice,
+                       u32 call) {
     const u32* rows = r.list + (u64)expert * r.of.ranks * r.of.tokens;
     if (threadIdx.x < ROWS && step * ROWS + threadIdx.x < count) {
         u32 row = rows[step * ROWS + threadIdx.x], from = row / r.of.tokens;
         if (from != r.rank) hear(r, state, r.sent(r.rank, from, row % r.of.tokens / TOKENS), call, from);
     }
     __syncthreads();
+    clock.has_waited();
     u32 lane = threadIdx.x % 32, column = slice * MIDDLE + 8 * (threadIdx.x / 32);
     if (column < r.of.hidden) {
         const u16* low = row_of(r, rows, step * ROWS + lane / 4, count);
@@ -188,10 +216,11 @@ __device__ void middle(const Rank& r, State* state, u32 expert, u32 step, u32 co
     if (threadIdx.x == 0) raise_here(r.halfway + tile * r.slices_of_middle() + slice, call);
 }
 
-__device__ void down(const Rank& r, State* state, u32 expert, u32 tile, u32 slice, u32 call) {
+__device__ void down(const Rank& r, State* state, Clock& clock, u32 expert, u32 tile, u32 slice, u32 call) {
     u32 lane = threadIdx.x % 32, slices = r.slices_of_middle();
     for (u32 i = threadIdx.x; i < slices; i += THREADS) hear_here(r, state, r.halfway + tile * slices + i, call);
     __syncthreads();
+    clock.has_waited();
     const u16* low = r.middle + ((u64)tile * ROWS + lane / 4) * r.of.hidden;
     for (u32 part = 0; part < 2; ++part) {
         u32 column = slice * DOWN + 16 * (threadIdx.x / 32) + 8 * part;
@@ -235,9 +264,10 @@ __device__ float2 weighted(const Rank& r, const u32* tiles, u32 from, u32 token,
     return sum;
 }
 
-__device__ void give_back(const Rank& r, State* state, const u32* tiles, u32 to, u32 group, u32 call) {
+__device__ void give_back(const Rank& r, State* state, Clock& clock, const u32* tiles, u32 to, u32 group, u32 call) {
     u32 token = group * TOKENS + threadIdx.x / 32;
     if (token < r.of.tokens && made_of(r, state, tiles, to, token, call)) {
+        clock.has_waited();
         u16* row = r.sum(to, r.rank, token);
         for (u32 i = 2 * (threadIdx.x % 32); i < r.of.width; i += 64) {
             float2 sum = weighted(r, tiles, to, token, i);
@@ -248,13 +278,14 @@ __device__ void give_back(const Rank& r, State* state, const u32* tiles, u32 to,
     if (threadIdx.x == 0) raise(r.returned(to, r.rank, group), call);
 }
 
-__device__ void add(const Rank& r, State* state, const u32* tiles, u32 group, u32 call) {
+__device__ void add(const Rank& r, State* state, Clock& clock, const u32* tiles, u32 group, u32 call) {
     u32 token = group * TOKENS + threadIdx.x / 32, own = r.of.experts / r.of.ranks, there = 0;
     if (threadIdx.x < r.of.ranks && threadIdx.x != r.rank)
         hear(r, state, r.returned(r.rank, threadIdx.x, group), call, threadIdx.x);
     __syncthreads();
     if (token >= r.of.tokens) return;
     made_of(r, state, tiles, r.rank, token, call);
+    clock.has_waited();
     for (u32 j = 0; j < r.of.choices; ++j) there |= 1u << r.chosen[r.route(r.rank, token) + j] / own;
     for (u32 i = 2 * (threadIdx.x % 32); i < r.of.width; i += 64) {
         float2 sum = make_float2(0, 0);
@@ -275,12 +306,17 @@ __device__ void add(const Rank& r, State* state, const u32* tiles, u32 group, u3
 
 // ---- One call of one rank ----
 
-__device__ void layer(const Rank& r, u32 block) {
+__device__ void layer(const Rank& r, Clock clock, u32 block) {
     __shared__ u32 tiles[MOST_EXPERTS], counts[MOST_EXPERTS], longest; // each expert's first tile, rows; tiles of one
     State* state = r.state + block;
     u32 call = number(begun(state).calls), groups = r.groups();
-    for (u32 group = block; group < groups; group += r.blocks) send(r, group, call);
-    for (u32 expert = block; expert < r.own; expert += r.blocks) list(r, expert, call);
+    auto item = [&](Kind kind, u32 what, auto work) {
+        clock.begin();
+        work();
+        clock.end(kind, what);
+    };
+    for (u32 group = block; group < groups; group += r.blocks) item(SEND, group, [&] { send(r, group, call); });
+    for (u32 expert = block; expert < r.own; expert += r.blocks) item(LIST, expert, [&] { list(r, expert, call); });
     for (u32 expert = threadIdx.x; expert < r.own; expert += THREADS) {
         hear_here(r, state, r.listed + expert, call);
         counts[expert] = r.count[expert];
@@ -296,8 +332,8 @@ __device__ void layer(const Rank& r, u32 block) {
     }
     __syncthreads();
     // All experts' first tiles come first: they have the own tokens. Down follows so much later that others have made
-    // their slices of the middle by then.
-    u32 of_middle = r.slices_of_middle(), of_down = r.slices_of_down(), item = 0;
+    // their slices of the middle by then. Both are dealt out by themselves: they take different times.
+    u32 of_middle = r.slices_of_middle(), of_down = r.slices_of_down(), middles = 0, downs = 0;
     u32 lag = r.blocks / (of_middle + of_down) + 1, waiting = 0, step = 0, expert = 0, old = 0, behind = 0;
     auto next = [&](u32& step, u32& expert) { // the first tile at or after a place: step by step, over all experts
         for (; step < longest; ++step, expert = 0)
@@ -309,31 +345,37 @@ __device__ void layer(const Rank& r, u32 block) {
         bool more = next(step, expert);
         if (more) {
             for (u32 slice = 0; slice < of_middle; ++slice)
-                if (item++ % r.blocks == block)
-                    middle(r, state, expert, step, counts[expert], tiles[expert] + step, slice, call);
+                if (middles++ % r.blocks == block)
+                    item(MIDDLE_ITEM, tiles[expert] + step, [&] {
+                        middle(r, state, clock, expert, step, counts[expert], tiles[expert] + step, slice, call);
+                    });
             ++expert, ++waiting;
         }
         if (!more && !waiting) break;
         if (more && waiting <= lag) continue;
         next(old, behind);
         for (u32 slice = 0; slice < of_down; ++slice)
-            if (item++ % r.blocks == block) down(r, state, behind, tiles[behind] + old, slice, call);
+            if (downs++ % r.blocks == block)
+                item(DOWN_ITEM, tiles[behind] + old, [&] { down(r, state, clock, behind, tiles[behind] + old, slice, call); });
         ++behind, --waiting;
     }
-    for (u32 turn = 1; turn < r.of.ranks; ++turn)
+    for (u32 turn = 1; turn < r.of.ranks; ++turn) {
+        u32 to = (r.rank + turn) % r.of.ranks;
         for (u32 group = block; group < groups; group += r.blocks)
-            give_back(r, state, tiles, (r.rank + turn) % r.of.ranks, group, call);
-    for (u32 group = block; group < groups; group += r.blocks) add(r, state, tiles, group, call);
+            item(RETURN, to * groups + group, [&] { give_back(r, state, clock, tiles, to, group, call); });
+    }
+    for (u32 group = block; group < groups; group += r.blocks)
+        item(ADD, group, [&] { add(r, state, clock, tiles, group, call); });
     __syncthreads();
     if (threadIdx.x == 0) state->calls = call;
 }
 
 // One call of `here` ranks from `rank` on, whose arrays follow each other: one rank on each GPU, or several as groups of
-// blocks on one. `addresses` are those of all ranks' memories; null: they follow each other from `memory` on.
+// blocks on one. `times` keeps when items of each block were done, `room` of them; null: nothing. `addresses` are those of all ranks' memories; null: they follow each other from `memory` on.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) experts_kernel(
     Sizes of, u32 rank, u32 here, u32 most, u64 patience, State* state, const u16* x, const int* chosen,
     const float* weight, const u16* gate_up, const u16* down, u16* out, u32* list, u32* place, u32* count,
-    u16* middle, float* made, u32* flags, char* memory, const u64* addresses
+    u16* middle, float* made, u32* flags, char* memory, const u64* addresses, u64* times, u32 room
 ) {
     u32 blocks = gridDim.x / here, at = blockIdx.x / blocks, own = of.experts / of.ranks;
     u64 rows = (u64)of.ranks * of.tokens, elements = (u64)of.tokens * of.width;
@@ -350,5 +392,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) experts_kernel(
     u64 stride = (2 * r.part() + 8ull * of.ranks * r.groups() + 31) / 32 * 32; // as Sizes.memory
     for (u32 peer = 0; peer < MOST_RANKS; ++peer)
         r.memory[peer] = peer >= of.ranks ? nullptr : addresses ? (char*)addresses[peer] : memory + peer * stride;
-    layer(r, blockIdx.x % blocks);
+    layer(r, {times ? times + 4ull * room * blockIdx.x : nullptr, room, 0, 0}, blockIdx.x % blocks);
 }

@@ -84,7 +84,7 @@ class ExpertsOverGpus:
         arguments = (
             size.numbers(), np.uint32(self.rank), np.uint32(1), np.uint32(size.tiles), np.uint64(PATIENCE * 1e9),
             self._state, *(np.uint64(array.data_ptr()) for array, _, _ in asked.values()), *self._scratch.values(),
-            np.uint64(self._memory.addresses[self.rank]), self._addresses,
+            np.uint64(self._memory.addresses[self.rank]), self._addresses, np.uint64(0), np.uint32(0),
         )  # fmt: skip
         with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
             self._kernel((self.blocks,), (THREADS,), arguments)

@@ -42,12 +42,14 @@ def planned(
     before: Mapping[str, np.ndarray] | None = None,
     change: Callable[[str], str] = str,
     patience: int = PATIENCE,
+    room: int = 0,
 ) -> tuple[Plan, dict[str, np.ndarray]]:
     """A launch for each call with `blocks` blocks for each rank, and what its buffers start with.
 
     `arrays` are x [ranks, tokens, width], gate_up [experts, 2 hidden, width] and down [experts, width, hidden] as
     bfloat16 in uint16, and chosen (int32) and weight (float32) [ranks, tokens, choices]. `before` has the memory, flags
-    and state that an earlier execution left. `change` spoils the source.
+    and state that an earlier execution left. `change` spoils the source. With `room` the buffer `times`
+    [ranks, blocks, room, 4] has what each block did, and when (`systems.peer.experts_timeline`).
     """
     ranks = sizes.ranks
     copies = {name: np.stack([arrays[name]] * ranks) for name in ("chosen", "weight")}  # each rank knows all routes
@@ -56,7 +58,9 @@ def planned(
         "state": np.zeros(2 * ranks * blocks, np.uint32),
         "flags": np.zeros(ranks * sizes.scratch["flags"][1], np.uint32),
     }
-    held.update({name: before[name] for name in held if before})
+    if room:
+        held["times"] = np.zeros((ranks, blocks, room, 4), np.uint64)
+    held.update({name: before[name] for name in held if name in (before or {})})
     inputs = {name: np.ascontiguousarray(copies.get(name, arrays[name])) for name in INPUTS}
     inputs.update(held)
     roles = {name: Role.INPUT if name in INPUTS else Role.INOUT for name in inputs}
@@ -69,6 +73,7 @@ def planned(
     arguments: tuple[Argument, ...] = (
         Structure(sizes.numbers().tobytes()), Value("uint32", 0), Value("uint32", ranks), Value("uint32", sizes.tiles),
         Value("uint64", patience), *(Pointer(name, 0, name) for name in order), Value("uint64", 0),
+        Pointer("times", 0, "times") if room else Value("uint64", 0), Value("uint32", room),
     )  # fmt: skip
     text = change(SOURCE.read_text("utf-8"))
     ptx = compile_cpp(text, SOURCE.name, INCLUDE, (), architecture).ptx

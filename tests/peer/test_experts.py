@@ -5,6 +5,7 @@ Truth is NumPy's in float64, and the bytes are counted from the routes by hand.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 from systems.peer.experts import Sizes
 from systems.peer.experts_on_one import planned
+from systems.peer.experts_timeline import spans
 from systems.peer.kernels import PeerError
 from tests.peer.expert_cases import drawn, truth
 from tests.peer.in_memory import read
@@ -149,3 +151,19 @@ def test_a_row_per_choice_costs_more_bytes() -> None:
 def test_sizes_that_the_kernel_cannot_do_are_refused(fields: tuple[int, ...], words: str) -> None:
     with pytest.raises(PeerError, match=words):
         Sizes(*fields)
+
+
+def test_a_timeline_has_every_item_after_what_it_waits_for() -> None:
+    arrays = drawn(SMALL, 4)
+    plan, inputs = planned(SMALL, arrays, EMULATED_ARCHITECTURE, blocks=3, room=64)
+    times = execute(plan, inputs, sanitize=False).outputs["times"]
+    found = [span for rank in spans(SMALL, arrays["chosen"], times) for block in rank for span in block]
+    assert all(span.begun <= span.ready < span.ended for span in found)
+    kinds = Counter(span.kind for span in found)
+    tiles = sum(-(-int((arrays["chosen"] == expert).sum()) // 16) for expert in range(SMALL.experts))
+    assert kinds["gate and up"] == kinds["down"] == tiles  # one slice of either
+    assert kinds["send"] == kinds["return"] == kinds["add"] == 2 * SMALL.groups
+    first_down = min(span.ready for span in found if span.kind == "down")
+    assert first_down >= min(span.ended for span in found if span.kind == "gate and up")
+    with pytest.raises(ValueError, match="more room"):
+        spans(SMALL, arrays["chosen"], times[:, :, :2])
