@@ -4,21 +4,27 @@
 of another GPU one beside it. Names of labs, or `textbook`, restrict it.
 
 `python -m benchmarks.clock compare` models each on the emulator, needs no GPU, and writes clock.json: the errors of the
-two halves (subjects.py) against clock_times.json.
+two halves (subjects.py) against clock_times.json. With `--kept FOLDER` it keeps there what the emulator counted, and
+takes it from there the next time: a changed model is compared in a minute, where nothing else has changed.
 """
 
 from __future__ import annotations
 
 import argparse
+import pickle
 import sys
 import time
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Container, Iterator
+from pathlib import Path
 
 from benchmarks.clock import compare, subjects
 from course import results
+from warplab.emulator.clock.estimate import estimate
 from warplab.errors import WarplabError
 from warplab.hardware.chips import find_chip
 from warplab.hardware.device import architecture_of, present
+from warplab.hardware.records import Chip
+from warplab.plan.execution import Execution
 from warplab.plan.model import EMULATED_ARCHITECTURE
 
 TIMES = results.DIRECTORY / "clock_times.json"
@@ -65,7 +71,7 @@ def _parts(
         yield [subject for subject, file in zip(captured, files, strict=True) if file.lab == lab]
 
 
-def compare_all() -> int:
+def compare_all(kept: Path | None) -> int:
     """Model every subject that has a measured time."""
     measured = {r.name: r.value / 1e3 for r in results.read(TIMES).records}
     chip = find_chip(results.read(TIMES).header.gpu)
@@ -73,12 +79,10 @@ def compare_all() -> int:
         print("The GPU of clock_times.json has no datasheet here.", file=sys.stderr)
         return 1
     records = []
-    for part in _parts([], EMULATED_ARCHITECTURE, measured):
-        for subject in part:
-            if subject.name in measured:
-                model = compare.modelled(subject, EMULATED_ARCHITECTURE, chip)
-                records.append(compare.record(subject.name, model, measured[subject.name]))
-                print(f"{subject.name:60} {model.seconds / measured[subject.name]:6.2f}", flush=True)
+    for name, execution in _executions(measured, chip, kept):
+        model = estimate(execution, chip)
+        records.append(compare.record(name, model, measured[name]))
+        print(f"{name:60} {model.seconds / measured[name]:6.2f}", flush=True)
     found = compare.summaries(records)
     results.write(RESULT, results.make_header("python -m benchmarks.clock compare"), [*found, *records])
     for summary in found:
@@ -86,13 +90,31 @@ def compare_all() -> int:
     return 0
 
 
+def _executions(names: Collection[str], chip: Chip, kept: Path | None) -> Iterator[tuple[str, Execution]]:
+    """What the emulator counts of the subjects of these names; of those in `kept`, what it counted before."""
+    files = {name: kept / f"{name.replace('/', '__')}.pickle" for name in names} if kept else {}
+    missing = [name for name in names if name not in files or not files[name].exists()]
+    for name, file in files.items():
+        if name not in missing:
+            yield name, pickle.loads(file.read_bytes())
+    for part in _parts([], EMULATED_ARCHITECTURE, missing) if missing else ():
+        for subject in part:
+            if subject.name in missing:
+                execution = compare.executed(subject, EMULATED_ARCHITECTURE, chip)
+                if kept:
+                    kept.mkdir(parents=True, exist_ok=True)
+                    files[subject.name].write_bytes(pickle.dumps(execution))
+                yield subject.name, execution
+
+
 def main() -> int:
     """Exit code 0 once the file is written, 1 if a part of it could not be measured, 3 without a GPU."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.clock", description=__doc__)
     parser.add_argument("command", choices=["measure", "compare"])
     parser.add_argument("parts", nargs="*")
+    parser.add_argument("--kept", type=Path)
     arguments = parser.parse_args()
-    return measure(arguments.parts) if arguments.command == "measure" else compare_all()
+    return measure(arguments.parts) if arguments.command == "measure" else compare_all(arguments.kept)
 
 
 if __name__ == "__main__":

@@ -9,18 +9,19 @@ from itertools import combinations
 from benchmarks.clock.subjects import HELD, TUNING, Subject, half_of
 from course import results
 from warplab import emulator
-from warplab.emulator.clock.estimate import Estimate, estimate
+from warplab.emulator.clock.estimate import Estimate
 from warplab.hardware.records import Chip
+from warplab.plan.execution import Execution
 
 APART = 1.05  # of two times: then one is the longer
 CONDITIONS = "modelled, not measured; nothing is fitted to these kernels"
 
 
-def modelled(subject: Subject, architecture: str, chip: Chip) -> Estimate:
-    """The modelled time of a subject. Raises WarplabError."""
+def executed(subject: Subject, architecture: str, chip: Chip) -> Execution:
+    """What the emulator counts of a subject, without its outputs. Raises WarplabError."""
     inputs = dict(subject.inputs)
     run = emulator.execute(subject.plan, inputs, architecture=architecture, sanitize=False, caches=chip)
-    return estimate(run, chip)
+    return Execution({}, launches=run.launches)
 
 
 def record(name: str, model: Estimate, measured: float) -> results.Record:
