@@ -12,6 +12,7 @@ from benchmarks.sharing import __main__ as sharing
 from benchmarks.sharing import mps
 from benchmarks.sharing.tenant import CHAIN, COPY, LINE, LOADS, PROBES, PRODUCT, RING, SMALL, ring
 from course import results
+from course.results import Record
 from warplab.errors import WarplabError
 
 
@@ -19,7 +20,8 @@ class Stub:
     """Both processes: a rate halves and a latency doubles while a load runs."""
 
     def __init__(self, fails: str = "") -> None:
-        self.load, self.fails, self.seen = "", fails, []
+        self.load, self.fails = "", fails
+        self.seen: list[tuple[str, str]] = []
 
     def __call__(self, function: str, /, **payload: Any) -> Any:
         if function == "start":
@@ -52,7 +54,8 @@ def test_each_probe_runs_alone_and_beside_each_load() -> None:
 
 
 def test_a_lost_probe_leaves_no_load_running_and_keeps_what_was_measured() -> None:
-    stub, kept = Stub(fails="product"), []
+    stub = Stub(fails="product")
+    kept: list[list[Record]] = []
     with pytest.raises(WarplabError, match="lost"):
         kept.extend(sharing.cells(sharing.SLICES, stub, stub))
     assert not stub.load and len(kept) == 2  # alone, and beside a copy
