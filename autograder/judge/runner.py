@@ -87,7 +87,7 @@ class Runner:
         task = str(self._lab.folder)
         try:
             self._call(WARM_UP_GPU, WARM_UP_SECONDS, task=task)
-            self._call(_TAKE_TARGET, WARM_UP_SECONDS, task=task)
+            self._call(_TAKE_TARGET, WARM_UP_SECONDS, task=task, others_wait=self._turns is not None)
         except WorkerError as error:
             raise JudgeError(f"the GPU cannot be used ({error}); `autograder doctor` says more") from error
 

@@ -88,12 +88,19 @@ def make_context() -> None:
     trusted.module()
 
 
-def take(task: str) -> None:
-    """Make a context on the GPU and import what the lab in the folder `task` is timed beside.
+def take(task: str, others_wait: bool = False) -> None:
+    """Make a context on the GPU and import what `efficiency` times the lab in the folder `task` beside.
 
     No kernel is run: this has no turn, and whoever measures meanwhile would see the GPU shared."""
     make_context()
-    library.load(load_lab(Path(task)).task.library)
+    lab = load_lab(Path(task))
+    if not _is_hurried(lab, others_wait):
+        library.load(lab.task.library)
+
+
+def _is_hurried(lab: Lab, others_wait: bool) -> bool:
+    """Whether the timing ends as soon as the points are certain: not where they are those of several cases' mean."""
+    return others_wait and len(lab.task.timed_cases) == 1
 
 
 def calibrate_once() -> None:
@@ -154,8 +161,9 @@ def efficiency(
     """Time the plan in the bytes of its file on `case` of the lab in the folder `task`, with scalars drawn from `seed`.
 
     `dimensions` are other sizes than what the seed draws, as lessons and benchmarks want. The plan is loaded
-    PLACEMENTS times, into buffers that lie elsewhere; times and ratios are means of the places' medians. With
-    `others_wait` for the GPU the timing of a lab's only timed case ends as soon as its points are certain.
+    PLACEMENTS times, into buffers that lie elsewhere; times and ratios are means of the places' medians. Where
+    `others_wait` for the GPU, the timing of a lab's only timed case ends as soon as its points are certain, and no
+    library is timed beside it.
     Gives Measurement.to_wire(), or Unmeasured.to_wire() if a timed launch computed something wrong.
     """
     device, lab = _device(), load_lab(Path(task)).drawn(seed)
@@ -166,7 +174,7 @@ def efficiency(
         try:
             for _ in range(_placements(judged)):
                 placed.append(LoadedPlan(judged, architecture_of(device), stream))
-            hurried = lab if others_wait and len(lab.task.timed_cases) == 1 else None
+            hurried = lab if _is_hurried(lab, others_wait) else None
             return _against_the_roofline(device, lab.task, timed, placed, stream, seed, hurried).to_wire()
         finally:
             for loaded in placed:
@@ -199,7 +207,7 @@ def _against_the_roofline(
         Ceiling.COPY.value: Placed(copies),
         **ceilings,
     }
-    rival = library.candidate(task.library, stream, case.dimensions)
+    rival = None if hurried else library.candidate(task.library, stream, case.dimensions)
     if rival is not None:
         candidates["library"] = rival
     sharing = candidates["sharing"] = SharingProbe(stream)
