@@ -41,7 +41,6 @@ from systems.kernels.arrays import Described
 from systems.kernels.chips import Chip, chip_of
 from systems.kernels.half_matmul import chosen, product
 from systems.kernels.half_recipes import Choice, Problem
-from systems.kernels.lean import Few, Thin
 from systems.kernels.model import choose, ranked
 from systems.kernels.recipes import Recipe
 from systems.search.half_product import HalfChoice, named
@@ -49,10 +48,10 @@ from warplab.errors import WarplabError
 
 FILE = results.DIRECTORY / "products.json"
 SEED, HELD_SEED, DRAWN, MOST = 56, 5602, 200, 16384
-ALTERNATIVES = 0  # forms beside the chosen one; the best with copies, and in parts of k, run in any case
-LONGEST = 175.0  # seconds after which no other shape begins
+ALTERNATIVES = 0  # forms beside the chosen one; the best with copies, and of each lean form, run in any case
+LONGEST = 160.0  # seconds after which no other shape begins
 WORTH = 1.5  # times the estimate of the chosen form, up to which lean forms run beside it
-LARGE = 1024  # rows, columns and k from which the ladder's last forms run too
+LARGE = 4096  # rows, columns and k from which the ladder's last forms run too
 OF_THE_LADDER = ("warpgroups_128_256_64_4_1_2_stays", "warpgroups_128_128_64_6_1_2_stays")
 CALLS, QUEUED = 2000, 200  # calls whose host time is taken; how many fit into the queue at a time
 
@@ -123,14 +122,12 @@ def offers(case: Case) -> list[Recipe]:
 
     found = [product(a, b, None, chip, noted)]
     seen: set[tuple[Any, ...]] = set()
-    ways: set[Any] = set()  # the best with copies and without, in parts of k and without; of lean forms by blocks
+    ways: set[Any] = set()  # the best with copies and without, and of each lean form
     estimates = ranked(problems[0], chip)
     for seconds, choice in estimates:
         form = choice.form
         lean = not isinstance(form, HalfChoice)
-        way: Any = (choice.copies, choice.parts > 1)
-        if lean:
-            way = form.splits if isinstance(form, Few) else Thin
+        way: Any = type(form) if lean else choice.copies
         kind = (replace(form, stages=0) if isinstance(form, HalfChoice) else form, choice.copies, choice.parts)
         new = (kind not in seen and len(seen) <= ALTERNATIVES) or way not in ways
         if new and (not lean or seconds < WORTH * estimates[0][0]):
@@ -247,6 +244,10 @@ def main(arguments: list[str]) -> int:
     parts = arguments or all_parts
     if "calls" in parts:
         calls(say)
+    made = []
+    with executor.on_stream() as stream:
+        for part in (name for name in OTHERS if name in parts):
+            made += OTHERS[part](stream, say)
     folder = Path(os.environ.get("OUT") or "build")
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "products.jsonl"
@@ -276,10 +277,6 @@ def main(arguments: list[str]) -> int:
                 torch.cuda.empty_cache()
         if ratios:
             say(f"{part}: {len(ratios)} shapes, geometric mean {geometric_mean(ratios):.3f}, least {min(ratios):.3f}")
-    made = []
-    with executor.on_stream() as stream:
-        for part in (name for name in OTHERS if name in parts):
-            made += OTHERS[part](stream, say)
     found = [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
     of = {case.name: (case, part) for part, every in reversed(PARTS.items()) for case in every()}
     made += [record for line in found for record in records(*of[line["case"]], line)]

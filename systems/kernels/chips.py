@@ -40,12 +40,14 @@ class Chip:
     adding: float = 1.75  # a launch after it
     l2: float = 3.7e6  # bytes, of sums that are written and read again
     from_l2: float = 6.5e6  # bytes, of lines that several blocks read
-    begin: float = 3.2  # a launch of `few.cu` or `thin.cu`, whose code is short
+    begin: float = 2.65  # a launch of `few.cu` or `thin.cu`, whose code is short
     trip: float = 1.0  # of a block there: its first loads, and its results
-    tile: float = 1.6  # of 64 x 64 outputs, from the first loads on, where an SM has several blocks to change between
+    tile: float = 2.2  # of 64 x 64 outputs, from the first loads on, where an SM has several blocks to change between
     fused: float = 0.11e6  # multiply-adds of an SM in float32, with loads from shared memory
+    gathering: float = 1.2  # of a vector's elements one by one, beside its loads in one
+    shifting: float = 0.5  # of lines that begin anywhere
     gathered: float = 0.0015  # a warp's load of a vector's elements one by one
-    flight: float = 0.9  # of a load from DRAM
+    flight: float = 0.95  # of a load from DRAM
 
 
 @cache

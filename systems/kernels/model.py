@@ -61,7 +61,7 @@ def seconds_of_thin(problem: Problem, chip: Chip) -> float:
     m, n, k = problem.m, problem.n, problem.k
     tiles = up(m, 64) * up(n, 64)
     blocks = up(tiles, chip.sms)
-    beside = min(blocks, 6)
+    beside = min(blocks, 4)
     work = blocks * 64 * 64 * k / chip.fused + up(blocks, beside) * up(k, 32) * chip.tile
     return (chip.begin + chip.trip + max(work, 2 * m * n / chip.dram)) * 1e-6
 
@@ -71,6 +71,7 @@ def seconds_of_few(form: Few, problem: Problem, chip: Chip) -> float:
     turned = problem.m < problem.n
     vectors, lines = sorted((problem.m, problem.n))
     down, loose = (problem.b_down, problem.b_loose) if turned else (problem.a_down, problem.a_loose)
+    torn = chip.torn if (problem.b_straddles if turned else problem.a_straddles) else 1
     wide = not (problem.a_down or problem.a_loose if turned else problem.b_down or problem.b_loose)
     (groups, eighths), depth = groups_and_eighths(vectors), depth_of_a_step(down)
     steps = form.steps(8 * eighths, problem.k, down, loose)
@@ -81,9 +82,10 @@ def seconds_of_few(form: Few, problem: Problem, chip: Chip) -> float:
     turns = up(problem.k, depth * steps * form.warps * form.splits)
     loads = turns * steps * form.warps * eighths * (1 if wide else depth // 4)
     busy = min(units, chip.sms)
-    reading = 2 * lines * problem.k * max(1 / min(chip.dram, chip.stream * busy), groups / chip.from_l2)
+    reading = 2 * lines * problem.k * torn * max(1 / min(chip.dram, chip.stream * busy), groups / chip.from_l2)
     waiting = up(blocks, beside) * turns * chip.flight
     time = chip.begin + chip.trip + max(reading, waiting, blocks * loads * chip.gathered)
+    time += chip.gathering * (not wide) + chip.shifting * loose
     return (time + chip.meeting * (form.splits > 1)) * 1e-6
 
 
