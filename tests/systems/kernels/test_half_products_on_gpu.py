@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from math import exp, log
 from typing import Any
 
@@ -11,9 +12,9 @@ import pytest
 from benchmarks.timed_recipes import compile_all
 from systems.kernels import KernelError, matmul
 from systems.kernels.arrays import described, library_of
-from systems.kernels.chips import chip_of
+from systems.kernels.chips import Chip, chip_of
 from systems.kernels.half_matmul import product
-from systems.kernels.half_recipes import Choice
+from systems.kernels.half_recipes import Choice, Problem
 from systems.kernels.lean import FORMS
 from systems.kernels.ready import Prepared
 
@@ -65,6 +66,11 @@ def test_drawn_shapes_are_those_of_torch() -> None:
         check(a, b, matmul(a, b))
 
 
+def always(choice: Choice) -> Callable[[Problem, Chip], Choice]:
+    """A chooser that takes one choice."""
+    return lambda problem, chip: choice
+
+
 def test_lean_forms_of_drawn_shapes() -> None:
     """Every form that takes a product of a few lines or a small k, whichever the model would choose."""
     import torch
@@ -83,7 +89,7 @@ def test_lean_forms_of_drawn_shapes() -> None:
         forms = [form for form in FORMS if form.takes(a.shape[0], b.shape[1], a.shape[1])]
         if forms:
             choice = Choice(draw.choice(forms))
-            recipe = product(of_a, of_b, None, chip_of(0), lambda problem, chip, choice=choice: choice)
+            recipe = product(of_a, of_b, None, chip_of(0), always(choice))
             assert recipe is not None and recipe.chosen == choice.name and not recipe.scratch
             made.append((a, b, recipe))
     compile_all(recipe for _, _, recipe in made)
