@@ -45,6 +45,8 @@ TESTS = (
     "tensor/test_tcgen05.py", "tensor/test_tcgen05_order.py", "tensor/test_tcgen05_pairs.py",
     "tensor/test_blackwell_gemm.py", "tensor/test_scaled_mma.py", "asynchronous/test_launch_control.py",
     "asynchronous/test_pair_copies.py", "test_blackwell.py", "test_narrow_floats.py",
+    "tensor/test_tcgen05_sparse.py", "tensor/test_tcgen05_stationary.py", "tensor/test_byte_matrices.py",
+    "asynchronous/test_four_rows.py", "test_conversions_elsewhere.py",
 )  # fmt: skip
 
 

@@ -273,6 +273,40 @@ def test_faulty_sparse_products(change, kind: FindingKind, words: str) -> None:
     assert (result.findings[0].kind, words in result.findings[0].message) == (kind, True), result.findings
 
 
+def random_form(rng: np.random.Generator) -> str:
+    """A sparse, weight-stationary or shifting instruction whose operands lead anywhere."""
+    lanes, columns = [0] * 10 + [16, 96], [0] * 6 + [64, 128, 250, 511, 65534, 65535]
+    address = [int(rng.choice(lanes)) << 16 | int(rng.choice(columns)) for _ in range(4)]
+    matrices = [
+        int(rng.integers(0, 2048)) | int(rng.integers(0, 2048)) << 32 | 1 << 46 | int(rng.choice([0, 2])) << 61
+        for _ in range(2)
+    ]
+    if rng.random() < 0.1:
+        return f"    mov.b32 %r11, {address[0]:#x};\n    @%p0 tcgen05.shift.cta_group::1.down [%r11];\n"
+    form = str(rng.choice(["sp", "ws", "ws.sp"]))
+    more = (4 if "sp" in form else 0) | int(rng.integers(0, 4)) | int(rng.integers(0, 4)) << 30
+    descriptor = instruction_descriptor(int(rng.choice([32, 64, 128])), int(rng.choice([64, 128])), more=more)
+    text = product(descriptor, matrices[1], "%r14" if rng.random() < 0.3 else matrices[0], d="%r12")
+    places = "".join(f"    mov.b32 %r{12 + i}, {word:#x};\n" for i, word in enumerate(address[1:]))
+    text = text.replace("tcgen05.mma.", f"tcgen05.mma.{form}.")
+    text = text.replace("%d2, %r10", "%d2, [%r13], %r10") if "sp" in form else text
+    if form == "ws" and rng.random() < 0.5:
+        text = f"    mov.b64 %d4, {int(rng.integers(0, 2**62)):#x};\n" + text.replace("%p4;", "%p4, %d4;")
+    return places + text
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_operands_that_lead_anywhere_are_findings(seed: int) -> None:
+    """And never an access to memory of the emulator's own."""
+    rng = np.random.default_rng(seed)
+    made = 0
+    for _ in range(40):
+        made += run(
+            "".join(random_form(rng) for _ in range(3)) + DONE, np.zeros(8192, np.uint8)
+        ).total.tensor_instructions
+    assert made > 4  # the others are refused
+
+
 @pytest.mark.processes
 def test_ptxas_takes_what_these_tests_run() -> None:
     text = product(1, 1, 1)

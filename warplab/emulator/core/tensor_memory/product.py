@@ -19,6 +19,7 @@ from warplab.emulator.core.state.raw import get, increase, load_u32, store_u32
 from warplab.emulator.core.state.tensor_layout import (
     BY_OPERAND,
     BY_PRODUCT,
+    COLUMNS,
     FORM_A_MEMORY,
     FORM_MASKED,
     FORM_PAIR,
@@ -104,7 +105,8 @@ def _b_rows(operation):
 def _read_cells(m, owner, operation, halves, address, column, count):
     """Check and note that columns of tensor memory are read; False if they are not all allocated."""
     pc, warp, lane = get(operation, O_PC), get(operation, O_WARP), get(operation, O_LANE)
-    if not allocated(m, owner, address - column_of(address) + column, count, 0, pc, warp, lane):
+    place = address - column_of(address) + min(column, np.int64(COLUMNS))
+    if not allocated(m, owner, place, count, 0, pc, warp, lane):
         return False
     read_cells(m, owner, warp, halves, address, column, count, BY_OPERAND, pc, lane)
     return True
