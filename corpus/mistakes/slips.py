@@ -36,7 +36,8 @@ _CALLS = {
     "no_product_arrival": (r"commit(?=\([^)])", "mbarrier"),
     "no_copy_wait": (r"wait_for_next_stage", "wait_group"),
     "no_store_wait": (r"bulk_commit|wait_for_(?:older_)?stores", "bulk"),
-    "not_awaited": (r"(?:mbarrier_)?wait", "mbarrier"),
+    "not_awaited": (r"(?:mbarrier_)?wait(?!\((?:signals|of)\b)", "mbarrier"),
+    "no_wait_for_signal": (r"wait(?=\((?:signals|of)\b)", "nothing orders the two"),
     "no_arrival": (r"mbarrier_arrive(?:_remote)?|arrive", "mbarrier"),
     "no_expectation": (r"mbarrier_arrive_expect_tx|arrive_expecting|expect", "mbarrier"),
     "no_cluster_barrier": (r"cluster_(?:sync|arrive|wait)|sync_blocks", "barrier"),
@@ -122,13 +123,17 @@ def _no_barrier(line: str, before: Sequence[str], behind: Sequence[str]) -> _Fou
         return None
     if any("red.release" in one for one in behind[:3]):
         return None  # one warp stored all that it signals, and across blocks the emulator takes a warp for a thread
-    if any("ld.acquire" in one for one in before[-12:]):
+    releases = any("store_release" in one or "st.release" in one for one in behind[:3])
+    if releases or any("ld.acquire" in one or "load_acquire" in one for one in before[-12:]):
         return "", "before the signal and after the wait", ("syncwarp", "atomic")
     return _nothing(found[1], found[2]), f"put {found[2].rstrip(';')}", ("syncwarp", "atomic")
 
 
 def _no_warp_barrier(line: str, before: Sequence[str], behind: Sequence[str]) -> _Found | None:
     found = _WARP_BARRIER.match(line)
+    signals = [*(one for one in before[-5:] if "load_acquire" in one), *(one for one in behind[:3] if "release" in one)]
+    if signals:
+        return None  # across blocks the emulator takes a warp for a thread
     return (_nothing(found[1], found[2]), f"{found[2].rstrip(';')}", ("syncthreads",)) if found else None
 
 

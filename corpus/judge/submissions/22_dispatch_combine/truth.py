@@ -27,7 +27,7 @@ MUTANTS = (
         "signal_without_barrier",
         "the first warp signals for all",
         (Edit('is there."""\n    cuda.syncthreads()\n', 'is there."""\n'),),
-        Cause(Part.SAFETY, _RACE, words="barrier"),
+        Cause(Part.SAFETY, _RACE, words="cuda.syncthreads() before the signal"),
     ),
     Mutant(
         _NUMBA,
@@ -46,7 +46,7 @@ MUTANTS = (
                 "            if token >= 0:\n",
             ),
         ),
-        Cause(Part.TRAFFIC, _OVER, words="over the link"),
+        Cause(Part.TRAFFIC, _OVER, words="link written sectors"),
     ),
     Mutant(
         _NUMBA,
@@ -67,7 +67,7 @@ MUTANTS = (
         "release_of_the_gpu",
         "the release reaches blocks of its own GPU only",
         (Edit("st.release.sys.global", "st.release.gpu.global"),),
-        Cause(Part.TRAFFIC, _OVER, words="another GPU"),
+        Cause(Part.TRAFFIC, _OVER, words="its own GPU only"),
     ),
     Mutant(
         _CUDA,
@@ -97,7 +97,7 @@ MUTANTS = (
         _CUDA,
         "tiles_rounded_down",
         "the tokens behind the last whole tile are left out",
-        (Edit("(tokens + TILE - 1) / TILE", "(tokens + TILE - 2) / TILE"),),
+        (Edit("(tokens + TILE - 1) / TILE", "(tokens + TILE - 8) / TILE"),),
         Cause(Part.CORRECTNESS, _WRONG, words=_OUT),
     ),
     Mutant(
