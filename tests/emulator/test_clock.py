@@ -272,9 +272,13 @@ def test_a_chip_that_is_not_known_well_enough_is_refused() -> None:
 @pytest.mark.pages
 def test_the_interval_is_that_of_the_recorded_errors() -> None:
     records = results.read(results.DIRECTORY / "clock.json").records
-    ratios = [record.value / record.baseline_value for record in records if record.baseline_value]
-    inside = [SEEN[0] <= ratio <= SEEN[1] for ratio in ratios]
-    assert len(ratios) >= 120 and 0.75 < sum(inside) / len(inside) < 0.85
+    compared = [record for record in records if record.baseline_value]
+    assert len(compared) >= 120
+    for bound, (low, high) in SEEN.items():
+        ratios = [r.value / r.baseline_value for r in compared if bound in ("", r.extra["bound"])]
+        inside = [low <= ratio <= high for ratio in ratios]
+        most = 0.95 if bound else 0.85  # of few kernels, a tenth is a kernel or two
+        assert len(ratios) >= 10 and 0.75 < sum(inside) / len(inside) < most and low < 1 <= high
 
 
 def test_the_constants_are_those_of_the_microbenchmarks() -> None:

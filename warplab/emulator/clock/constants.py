@@ -6,13 +6,25 @@ for the architecture; none is fitted to a kernel whose time is modelled.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 LANES = 32
 SECTOR = 32  # bytes
 SCHEDULERS = 4  # of an SM
-# Modelled over measured times: a tenth of the kernels of benchmarks/results/clock.json is below, a tenth above.
-SEEN = 0.61, 1.10
+# Modelled over measured times, by what limits a kernel: of those of benchmarks/results/clock.json a tenth is below, a
+# tenth above. The empty name is for what limits few of them.
+SEEN: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        "latency": (0.67, 1.21),
+        "launch overhead": (0.87, 1.0),
+        "L1 and shared memory": (0.59, 1.05),
+        "DRAM": (0.79, 1.01),
+        "issue slots": (0.69, 1.02),
+        "": (0.65, 1.13),
+    }
+)
 
 
 @dataclass(frozen=True)

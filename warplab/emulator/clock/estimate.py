@@ -52,10 +52,14 @@ class Estimate:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Seconds between which eight of ten kernels lay that were modelled so and measured; None but for an H200."""
-        if self.chip != H200.name:
+        """Seconds between which eight of ten kernels lay that the same part limits and that were modelled so.
+
+        None but for an H200, and of no launch.
+        """
+        if self.chip != H200.name or not self.launches:
             return None
-        low, high = SEEN
+        longest = max(self.launches, key=lambda launch: launch.seconds)
+        low, high = SEEN.get(longest.bound.name, SEEN[""])
         return self.seconds / high, self.seconds / low
 
     def __repr__(self) -> str:
