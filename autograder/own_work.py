@@ -14,6 +14,7 @@ from autograder.spec.task import Case
 from autograder.worker.microscope_stage import page_of
 from autograder.worker.prepare_stage import Captured, prepare_here
 from warplab.errors import WarplabError
+from warplab.plan.capture.several_process import CaptureProcess
 from warplab.sandbox.isolation import Isolation
 
 
@@ -24,12 +25,13 @@ def capture_submission(
     seed: int,
     architecture: str,
     isolation: Isolation | None = None,
+    captured_in: CaptureProcess | None = None,
 ) -> Captured:
     """Capture `source` for every case and assemble it for `architecture`, for notebooks, benchmarks and tests.
 
-    Raises Rejected.
+    `captured_in` is a process that captures are forked from, one after the other. Raises Rejected.
     """
-    submission = read_submission(source)
+    submission = read_submission(source, captured_in=captured_in)
     answers = capture_cases(lab, submission, cases, seed, architecture, isolation)
     return prepare_here(lab, cases, submission.name, submission.text, answers, seed, architecture)
 

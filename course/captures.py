@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from warplab.plan.capture.several_process import CaptureProcesses
+from warplab.plan.capture.several_process import CaptureProcess, CaptureProcesses
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import HostCall, Plan
 
@@ -16,8 +16,12 @@ _turn = threading.Lock()
 atexit.register(PROCESSES.close)
 
 
+def process_for(source: Path) -> CaptureProcess:
+    """The process for captures of a file, which says itself what is wrong with the file."""
+    return PROCESSES.for_text(source.read_text(encoding="utf-8", errors="replace") if source.is_file() else "")
+
+
 def captured(source: Path, calls: Sequence[HostCall], architecture: str) -> list[Plan]:
     """As `capture`, for one architecture."""
     with _turn:
-        process = PROCESSES.for_text(source.read_text(encoding="utf-8"))
-        return capture(source, calls, (architecture,), process=process)
+        return capture(source, calls, (architecture,), process=process_for(source))

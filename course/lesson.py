@@ -32,6 +32,7 @@ from autograder.spec.task import Ceiling
 from autograder.worker.judge_case import compare_outputs
 from course import out_of_order, results
 from course.answer import Answer
+from course.captures import process_for
 from course.cell_file import cell_file
 from course.prediction import Prediction
 from course.results import DIRECTORY, Results, ResultsError
@@ -170,7 +171,10 @@ class Lesson:
         Raises ClosedLab."""
         case = self.lab.task.profile
         source = solution(self.lab.name, rung)
-        plan = capture_submission(self.lab, source, (case,), SEED, self.machine.architecture).plans[case.name]
+        captured = capture_submission(
+            self.lab, source, (case,), SEED, self.machine.architecture, captured_in=process_for(source)
+        )
+        plan = captured.plans[case.name]
         values = generate(np, self.lab.task, case, SEED)
         inputs = {name: values[name] for role in (Role.INPUT, Role.INOUT) for name in plan.arguments(role)}
         return profile(plan, inputs, block=block, architecture=self.machine.architecture)

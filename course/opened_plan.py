@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 from autograder.own_work import capture_submission
+from course.captures import process_for
 from course.lesson import SEED, Lesson
 from warplab.plan.archive import save
 from warplab.plan.model import Plan
@@ -19,7 +20,8 @@ _HEART = re.compile(r"\b(ld\.global|st\.global|fma\.|mul\.f32|add\.f32|setp|bra)
 def plan_of(lesson: Lesson, path: Path) -> Plan:
     """The Plan of a submission for its lab's profile case. Raises Rejected if it cannot be captured."""
     case = lesson.lab.task.profile
-    return capture_submission(lesson.lab, path, (case,), SEED, lesson.machine.architecture).plans[case.name]
+    architecture, process = lesson.machine.architecture, process_for(path)
+    return capture_submission(lesson.lab, path, (case,), SEED, architecture, captured_in=process).plans[case.name]
 
 
 def contents(plan: Plan) -> str:

@@ -20,6 +20,7 @@ from autograder.records.report import KernelFigures
 from autograder.records.status import Executor
 from autograder.spec.inputs import generate
 from autograder.spec.lab import Lab
+from course.captures import process_for
 from warplab import emulator
 from warplab.plan.archive import dumps
 from warplab.plan.execution import Execution
@@ -53,7 +54,8 @@ def climb(lab: Lab, sources: Sequence[Path], machine: Machine, seed: int = 0) ->
 
 def _measure(lab: Lab, source: Path, machine: Machine, seed: int, worker: Worker) -> Rung:
     task = lab.task
-    captured = capture_submission(lab, source, (task.profile, task.timing), seed, machine.architecture)
+    cases = (task.profile, task.timing)
+    captured = capture_submission(lab, source, cases, seed, machine.architecture, captured_in=process_for(source))
     plan = captured.plans[task.profile.name]
     values = generate(np, task, task.profile, seed)
     profile = emulator.execute(plan, {name: values[name] for name in plan.buffers if name in values})

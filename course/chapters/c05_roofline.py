@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from autograder.own_work import capture_submission
 from autograder.spec.inputs import generate
 from course import experiment
+from course.captures import process_for
 from course.figures.explore import Explorer
 from course.figures.hierarchical_roofline import LevelIntensities, hierarchical_roofline
 from course.kernel_cell import KernelCell
@@ -237,7 +238,8 @@ def levels_of(rung: str) -> dict[str, float]:
     task, case = lesson.lab.task, lesson.lab.task.profile
     values = generate(np, task, case, 0)
     path = solution("06_tiled_gemm", rung)
-    plan = capture_submission(lesson.lab, path, (case,), 0, lesson.machine.architecture).plans[case.name]
+    architecture, process = lesson.machine.architecture, process_for(path)
+    plan = capture_submission(lesson.lab, path, (case,), 0, architecture, captured_in=process).plans[case.name]
     inputs = {name: values[name] for name in plan.arguments(Role.INPUT)}
     run = emulator.execute(plan, inputs, caches=H200, sanitize=False)
     total = run.total

@@ -6,6 +6,7 @@ from IPython.display import Markdown
 from matplotlib.figure import Figure
 
 from autograder.own_work import capture_submission
+from course.captures import process_for
 from course.figures.explore import Explorer
 from course.figures.tiles import Tiling, tiles
 from course.lesson import Lesson, Step, ceilings, datasheet, speed, table
@@ -68,7 +69,8 @@ def l1_rate() -> float:
 def loop_of(lesson: Lesson, step: Step) -> str:
     """The PTX from one multiply-add of a rung to the next."""
     task, architecture = lesson.lab.task, lesson.machine.architecture
-    captured = capture_submission(lesson.lab, step.rung.source, (task.profile,), 0, architecture)
+    source = step.rung.source
+    captured = capture_submission(lesson.lab, source, (task.profile,), 0, architecture, captured_in=process_for(source))
     (kernel,) = captured.plans[task.profile.name].kernels.values()
     lines = [line.strip() for line in kernel.ptx[architecture].splitlines()]
     lines = [line for line in lines if line and not line.startswith((".loc", "//", "$", "."))]
