@@ -92,10 +92,11 @@ def test_honest_students_among_exploits_get_what_they_get_alone_and_the_table_ho
 
 
 @pytest.mark.instructor
-def test_honest_students_of_all_labs_are_graded_among_those_who_reach_out(tmp_path: Path) -> None:
+def test_honest_students_are_graded_among_those_who_reach_out(tmp_path: Path) -> None:
     reaching = [name for name, one in EXPLOITS.items() if REACHES_OUT.search(one.source(tmp_path).read_text("utf-8"))]
     assert len(reaching) > 40
-    hostile(tmp_path, reaching, {f"honest_{lab}": known_class.references(lab)[0] for lab in known_labs()})
+    labs = {EXPLOITS[name].lab for name in reaching}
+    hostile(tmp_path, reaching, {f"honest_{lab}": known_class.references(lab)[0] for lab in sorted(labs)})
 
 
 @pytest.mark.slow
