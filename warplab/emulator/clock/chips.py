@@ -15,7 +15,7 @@ MEASURED = Constants()  # of an H200
 _LANES: dict[tuple[int, int], dict[str, float]] = {
     (7, 0): {"fp64": 32},
     (7, 5): {"fp64": 2},
-    (8, 0): {"fp64": 32, "fp16": 256},
+    (8, 0): {"fp64": 32},
     (8, 9): {"fp64": 2},
     (9, 0): {},
     (10, 0): {},

@@ -46,7 +46,6 @@ class Constants:
     fp32: float = 128  # lanes
     integer: float = 64
     fp64: float = 64
-    fp16: float = 128
     special: float = 16
     special_latency: float = 17
     product_latency: float = 25  # of a tensor core, "mma.m16n8k16"
