@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,11 @@ def test_the_sliders_of_chapter_01_move_and_are_saved(python: str, tmp_path: Pat
         page.wait_for_selector("text=Python 3 (ipykernel) | Idle")
         page.click("text=Run >> nth=0")
         page.click("text=Run All Cells")
-        page.wait_for_selector(".jp-Cell:last-child .jp-OutputArea-output", state="attached")
-        page.wait_for_selector("text=Python 3 (ipykernel) | Idle")
+        idle, end = 0, time.monotonic() + 4 * WAIT / 1000
+        while idle < 5 and time.monotonic() < end:  # between two cells it is idle for a moment
+            page.wait_for_timeout(1000)
+            waiting = page.locator(".jp-InputPrompt:text-is('[*]:')").count()
+            idle = 0 if waiting or "Idle" not in page.inner_text("#jp-main-statusbar") else idle + 1
         for call, moved in (("explore_waves()", ["10", "1"]), ("explore_edge()", ["1026"])):
             cell = page.locator(".jp-Cell", has_text=call).last
             cell.scroll_into_view_if_needed()
