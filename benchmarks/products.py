@@ -21,7 +21,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import exp, log
@@ -195,6 +195,13 @@ def records(case: Case, part: str, line: Mapping[str, Any]) -> list[results.Reco
     ]  # fmt: skip
 
 
+def records_of(lines: Iterable[Mapping[str, Any]]) -> list[results.Record]:
+    """Of measured shapes, each once and in the first part that has it; of two lines the later one counts."""
+    of = {case.name: (case, part) for part, every in reversed(PARTS.items()) for case in every()}
+    last = {line["case"]: line for line in lines}
+    return [record for name, line in last.items() for record in records(*of[name], line)]
+
+
 def calls(say: Callable[[str], None]) -> None:
     """How long the first call takes, and the host for a later one, beside torch's."""
     import torch
@@ -257,7 +264,7 @@ def main(arguments: list[str]) -> int:
         if time.monotonic() - began > LONGEST:
             say(f"no time for {part}: run it again")
             break
-        cases = [case for case in PARTS[part]() if case.name not in known]
+        cases = [case for case in dict.fromkeys(PARTS[part]()) if case.name not in known]
         recipes = {case: offers(case) for case in cases}
         count = compile_all(recipe for each in recipes.values() for recipe in each)
         say(f"{part}: {count} kernels are compiled")
@@ -267,7 +274,7 @@ def main(arguments: list[str]) -> int:
                 if time.monotonic() - began > LONGEST:
                     say(f"no time for {case.name} and later shapes: run it again")
                     break
-                line = measured(case, recipes[case], stream)
+                line = known[case.name] = measured(case, recipes[case], stream)
                 with file.open("a", encoding="utf-8") as to:
                     to.write(json.dumps(line) + "\n")
                 for sentence in line["wrong"]:
@@ -281,8 +288,7 @@ def main(arguments: list[str]) -> int:
         if ratios:
             say(f"{part}: {len(ratios)} shapes, geometric mean {geometric_mean(ratios):.3f}, least {min(ratios):.3f}")
     found = [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
-    of = {case.name: (case, part) for part, every in reversed(PARTS.items()) for case in every()}
-    made += [record for line in found for record in records(*of[line["case"]], line)]
+    made += records_of(found)
     if made:
         results.write(FILE, results.make_header("python -m benchmarks.products"), made, merge=True)
     return 0
