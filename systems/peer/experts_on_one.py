@@ -60,7 +60,7 @@ def planned(
     }
     if room:
         held["times"] = np.zeros((ranks, blocks, room, 4), np.uint64)
-    held.update({name: before[name] for name in held if name in (before or {})})
+    held.update({name: array for name, array in (before or {}).items() if name in held})
     inputs = {name: np.ascontiguousarray(copies.get(name, arrays[name])) for name in INPUTS}
     inputs.update(held)
     roles = {name: Role.INPUT if name in INPUTS else Role.INOUT for name in inputs}
