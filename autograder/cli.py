@@ -28,7 +28,7 @@ from autograder.spec.seeds import secret_seed
 from autograder.written import WrittenFile
 from warplab.errors import DeviceError, WarplabError
 from warplab.files import write_whole
-from warplab.plan.capture.several_process import CaptureProcesses
+from warplab.plan.capture.several_process import CaptureProcess, CaptureProcesses
 from warplab.sandbox.isolation import Isolation
 
 FULL_MARKS, NOT_FULL_MARKS, USAGE_ERROR, CANNOT_GRADE, NOT_ALL_READ = 0, 1, 2, 3, 4
@@ -251,7 +251,8 @@ def _grades(
         captures = kept.enter_context(CaptureProcesses())
         for done, ((lab, source), machine) in enumerate(zip(work, machines, strict=True)):
             with ExitStack() as stack:
-                worker, captured_in = shared[machine], None
+                worker = shared[machine]
+                captured_in: CaptureProcess | None = None
                 if source in others:
                     require_isolation(machine.isolation, source, allow_reduced)
                     worker = stack.enter_context(ConfinedWorker(machine, own=False))
