@@ -39,7 +39,9 @@ from autograder.spec.lab import Lab, find_lab, kernel_labs, solutions_folder
 from autograder.spec.task import Case
 from autograder.worker.emulator_stage import INSTRUCTION_BUDGET, counters_of
 from autograder.worker.judge_case import Run, judge_case
+from autograder.worker.module_variables import keeps_state
 from autograder.worker.orders import in_orders
+from autograder.worker.second_call import OtherSize, later_calls
 from corpus.judge.submission_files import submissions
 from corpus.judge.truth import mutants
 from course import results
@@ -197,10 +199,27 @@ def _reason(contender: Contender, lab: Lab, plans: Plans, seed: int, first: str)
         kinds = {outcome.status.value, *(finding.kind.value for finding in outcome.findings)}
         if Status.RUNS_DISAGREE in kinds:  # a grade would have found the race, and tried no other order
             kinds.add(Status.WRONG_ANSWER.value)
+        if contender.status == Status.RUNS_DISAGREE and outcome.status is Status.PASSED:
+            kinds.add(_called_again(lab, case, plans, seed).value)
         if contender.status in kinds:
             return case.name, ""
         seen |= kinds
     return first, f"{', '.join(sorted(seen))} instead of {contender.status}"
+
+
+def _called_again(lab: Lab, case: Case, plans: Plans, seed: int) -> Status:
+    """How further calls end, one of them for another size, as a grade makes them of kernels that keep state."""
+    plan = plans.plan(seed, case)
+    if not keeps_state(plan):
+        return Status.PASSED
+
+    def execute(called: Plan, arrays: dict[str, np.ndarray]) -> list[Run]:
+        budget, architecture = INSTRUCTION_BUDGET, lab.emulated
+        return [Run(emulator.execute(called, arrays, architecture=architecture, instruction_budget=budget, workers=1))]
+
+    others = (one for one in _small(lab.task.correctness) if not one.hidden and one.dimensions != case.dimensions)
+    sizes = [OtherSize(one, plans.plan(seed, one)) for one in others]
+    return later_calls(lab.task, case, seed, plan, execute, sizes[0] if sizes else None).status
 
 
 def _run(contender: Contender, lab: Lab, case: Case, plans: Plans, seed: int, all_orders: bool) -> CaseOutcome:
