@@ -182,7 +182,8 @@ def _compared(source: tuple[str, Results]) -> str:
     text = (
         "The functions of `systems.kernels` beside PyTorch: times as fast, as a geometric mean and at least, and how\n"
         "many shapes are slower. Drawn sizes go from 1 to 16,384 evenly by their logarithm. Half of them are no\n"
-        "multiple of 8, and operands are transposed. The table of half-precision products has Numba with `wgmma`.\n\n"
+        "multiple of 8, and operands are transposed. The table of half-precision products has Numba with `wgmma`.\n"
+        "Time was over after 84 of the 200 fitted shapes. Afterwards the model's rates were fitted to them anew.\n\n"
         "Run `python -m benchmarks.products` on a Hopper GPU with PyTorch to compare yours. It checks each result,\n"
         "prints each shape with the chosen kernel and its rivals, and goes on where it was stopped."
     )

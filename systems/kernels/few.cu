@@ -1,7 +1,6 @@
 // Products of many lines with a few vectors, by mma.sync straight from global memory: no ring of stages, no tiles of
 // shared memory. A warp has 16 lines (64, LINES_DOWN), EIGHTS times 8 vectors, and steps of k; WARPS warps of a block and
-// SPLITS blocks of a cluster share the k of the same lines and add up their sums, always in the same order. GROUPS
-// neighbouring blocks, or clusters, have the same lines, which meet in the L2, and other vectors. Lines have k
+// SPLITS blocks of a cluster share the k of the same lines and add up their sums, always in the same order. Lines have k
 // side by side in memory or, LINES_DOWN, lie side by side. LOOSE: they begin anywhere. WIDE: a vector's k lies side by
 // side, from multiples of 16 bytes on; other vectors are read element by element. mma's order of k is ours to choose, as
 // long as both factors have the same one: it is the order in which a thread's elements lie in memory. It follows
@@ -104,9 +103,7 @@ product(half16* __restrict__ c, long long c_line, long long c_vector, int lines,
     extern __shared__ __align__(16) float sums[];  // WARPS x LINES x PITCH
     const Lines of = {l_from, l_from + extent, pitch};
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const int rank = blockIdx.x % SPLITS, line0 = blockIdx.x / (SPLITS * GROUPS) * LINES;
-    const int vector0 = blockIdx.x / SPLITS % GROUPS * VECTORS;
-    c += vector0 * c_vector, x_from += vector0 * x_next, vectors -= vector0;
+    const int rank = blockIdx.x % SPLITS, line0 = blockIdx.x / SPLITS * LINES;
     const Vectors x_of = {x_from, x_step, x_next, k};
     float d[QUARTERS][EIGHTS][4] = {};
     constexpr int SPAN = DEPTH * STEPS, COUNT = DEPTH / 4, CHUNKS = LINES_DOWN ? 4 : 2;  // of a thread, in a step

@@ -12,7 +12,7 @@ from systems.kernels.matrices import Matrix, up
 from systems.kernels.recipes import Code
 from warplab.plan.model import Argument, Launch, Pointer, Value
 
-MOST_VECTORS, OF_A_BLOCK = 128, 32
+MOST_VECTORS = 32
 SIDE = 64  # rows and columns of a tile of `thin.cu`
 THIN_THREADS = 256
 
@@ -70,14 +70,13 @@ class Few:
         down = not (a.has_lines and (a.mapped or not a.turned.mapped))
         lines = a.turned if down else a
         wide = b.down == 1 and b.turned.mapped
-        groups, eighths = groups_and_eighths(c.columns)
+        eighths = up(c.columns, 8)
         steps = self.steps(8 * eighths, a.columns, down, not lines.mapped)
         defined = {
             "LINES_DOWN": int(down),
             "LOOSE": int(not lines.mapped),
             "WIDE": int(wide),
             "EIGHTS": eighths,
-            "GROUPS": groups,
         }
         defined |= {"WARPS": self.warps, "SPLITS": self.splits, "STEPS": steps}
         code = Code(("loose.cuh", "few.cu"), "product", (*_type(bfloat16), *_numbers(defined)))
@@ -87,17 +86,11 @@ class Few:
         arguments += _strided(b)
         high = lines_of_a_warp(down)
         shared = 4 * self.warps * high * (8 * eighths + 2)
-        grid = (up(c.rows, high) * groups * self.splits, 1, 1)
+        grid = (up(c.rows, high) * self.splits, 1, 1)
         return code, Launch("product", grid, (32 * self.warps, 1, 1), arguments, shared, (self.splits, 1, 1))
 
 
 FORMS: tuple[Thin | Few, ...] = (Thin(), *(Few(warps, splits) for warps in (1, 2, 4, 8) for splits in (1, 2, 4, 8)))
-
-
-def groups_and_eighths(vectors: int) -> tuple[int, int]:
-    """Groups of vectors, each of other blocks, and eights of vectors in a group."""
-    groups = up(vectors, OF_A_BLOCK)
-    return groups, up(up(vectors, groups), 8)
 
 
 def lines_of_a_warp(down: bool) -> int:

@@ -13,7 +13,7 @@ from functools import cache
 
 from systems.kernels.chips import Chip
 from systems.kernels.half_recipes import Choice, Problem, takes
-from systems.kernels.lean import FORMS, Few, Thin, depth_of_a_step, groups_and_eighths, lines_of_a_warp
+from systems.kernels.lean import FORMS, Few, Thin, depth_of_a_step, lines_of_a_warp
 from systems.kernels.matrices import up
 from systems.search.half_product import CHOICES, HalfChoice
 
@@ -73,16 +73,16 @@ def seconds_of_few(form: Few, problem: Problem, chip: Chip) -> float:
     down, loose = (problem.b_down, problem.b_loose) if turned else (problem.a_down, problem.a_loose)
     torn = chip.torn if (problem.b_straddles if turned else problem.a_straddles) else 1
     wide = not (problem.a_down or problem.a_loose if turned else problem.b_down or problem.b_loose)
-    (groups, eighths), depth = groups_and_eighths(vectors), depth_of_a_step(down)
+    eighths, depth = up(vectors, 8), depth_of_a_step(down)
     steps = form.steps(8 * eighths, problem.k, down, loose)
-    units = up(lines, lines_of_a_warp(down)) * groups * form.splits
+    units = up(lines, lines_of_a_warp(down)) * form.splits
     blocks = up(units, chip.clusters[form.splits - 1] * form.splits)
     room = chip.threads // (32 * form.warps) // 4  # a thread has many registers
     beside = min(blocks, max(room, 1))
     turns = up(problem.k, depth * steps * form.warps * form.splits)
     loads = turns * steps * form.warps * eighths * (1 if wide else depth // 4)
     busy = min(units, chip.sms)
-    reading = 2 * lines * problem.k * torn * max(1 / min(chip.dram, chip.stream * busy), groups / chip.from_l2)
+    reading = 2 * lines * problem.k * torn / min(chip.dram, chip.stream * busy)
     waiting = up(blocks, beside) * turns * chip.flight
     time = chip.begin + chip.trip + max(reading, waiting, blocks * loads * chip.gathered)
     time += chip.gathering * (not wide) + chip.shifting * loose

@@ -82,9 +82,9 @@ def test_lean_forms_of_drawn_shapes() -> None:
             a, b = a[:, : draw.randrange(1, 65)], b[: draw.randrange(1, 65)]
             a, b = a[:, : len(b)], b[: a.shape[1]]
         elif number % 3 == 1:
-            a = a[: draw.randrange(1, 129)]
+            a = a[: draw.randrange(1, 33)]
         else:
-            b = b[:, : draw.randrange(1, 129)]
+            b = b[:, : draw.randrange(1, 33)]
         of_a, of_b = (described(name, library_of(name, x).describe(x)) for name, x in (("a", a), ("b", b)))
         forms = [form for form in FORMS if form.takes(a.shape[0], b.shape[1], a.shape[1])]
         if forms:
