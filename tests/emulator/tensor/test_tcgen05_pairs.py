@@ -9,6 +9,7 @@ import pytest
 
 from tests.emulator.tensor.tensor_memory import (
     AFTER,
+    BARRIER,
     BEFORE,
     CLUSTER_BARRIER,
     COMMIT,
@@ -220,6 +221,33 @@ def test_the_blocks_of_a_pair_meet_first() -> None:
     tile, text, _ = small()
     findings = pair(text + DONE + read(16), tile, out=16, start=PAIR.removesuffix(CLUSTER_BARRIER)).findings
     assert any("may not have started yet" in f.message or f.kind is FindingKind.RACE for f in findings)
+
+
+INIT = "    @%p3 mbarrier.init.shared.b64 [bar], 1;\n    @%p3 mbarrier.init.shared.b64 [other], 1;\n"
+
+
+def test_the_blocks_of_a_pair_meet_behind_the_initialisation_of_mbarriers() -> None:
+    """A commit that arrives at the other block's mbarrier comes behind its initialisation only if a barrier says so."""
+    tile, text, exact = small()
+    assert INIT in PAIR
+    late = PAIR.replace(INIT, "") + INIT + "    fence.mbarrier_init.release.cluster;\n    bar.sync 0;\n"
+    result = pair(text + DONE + read(16), tile, out=16, start=late + CLUSTER_BARRIER)
+    assert result.findings == () and np.array_equal(sums(result.outputs["out"], "f16"), exact)
+    (found,) = pair(text + DONE + read(16), tile, out=16, start=late).findings
+    assert found.kind is FindingKind.RACE
+
+
+@pytest.mark.parametrize("arrive", ["arrive", "arrive.relaxed"])
+def test_a_relaxed_barrier_passes_on_no_product(arrive: str) -> None:
+    """The warp that deallocates has not waited itself: it learns that the product is done only from a release."""
+    tile, text, _ = small()
+    waits = f"    @%p1 bra OVER;\n{wait()}OVER:\n"
+    end = CLUSTER_BARRIER.replace("arrive", arrive) + END.replace("cta_group::1", "cta_group::2").removeprefix(BARRIER)
+    findings = pair(text + PAIR_COMMIT + waits, tile, end=end).findings
+    if arrive == "arrive":
+        assert findings == ()
+    else:
+        assert any(f.kind is FindingKind.RACE and "deallocates tensor memory" in f.message for f in findings)
 
 
 def test_an_allocation_takes_both_blocks() -> None:

@@ -13,6 +13,7 @@ from warplab.emulator.core.asynchronous.events import new_event
 from warplab.emulator.core.asynchronous.mbarriers import change, usable
 from warplab.emulator.core.memory.clocks import own_clock, pass_moment, release_at
 from warplab.emulator.core.memory.cluster_memory import mapped, offset_of
+from warplab.emulator.core.memory.shadow import check_read
 from warplab.emulator.core.state.faults import compiled, report
 from warplab.emulator.core.state.layout import (
     E_0,
@@ -23,6 +24,7 @@ from warplab.emulator.core.state.layout import (
     EVENT_TENSOR,
     FAULT_TENSOR_ORDER,
     IMM,
+    M_CLUSTER,
     M_SHARED_WINDOW,
     M_TENSOR,
     RECORD_BYTES,
@@ -181,6 +183,15 @@ def _issue(m, warp, frame, constants, record, pc, lane, moment):
 
 
 @compiled
+def _reached(m, warp, mbarrier, pc, lane):
+    """Is there an mbarrier for a commit to arrive at? Its initialisation has to be ordered before. A report if not."""
+    if not usable(m, mbarrier, pc, warp, lane):
+        return False
+    check_read(m, warp, mbarrier, 8, 8, pc, lane, 0, 1, 0)
+    return True
+
+
+@compiled
 def _commit(m, warp, frame, constants, record, pc, lane, moment):
     """tcgen05.commit of a thread."""
     address = load_i64(operand(frame, constants, record, SRC_A) + 8 * lane) + field(record, IMM)
@@ -188,8 +199,11 @@ def _commit(m, warp, frame, constants, record, pc, lane, moment):
     mask = np.int64(0)
     if field(record, SRC_B):
         mask = np.int64(load_u16(operand(frame, constants, record, SRC_B) + 2 * lane))
-    if mask == 0 and not usable(m, address, pc, warp, lane):
+    if mask == 0 and not _reached(m, warp, address, pc, lane):
         return
+    for rank in range(get(m, M_CLUSTER)):
+        if mask >> rank & 1:
+            _reached(m, warp, mapped(m, rank, offset_of(address)), pc, lane)
     event = new_event(m, EVENT_TENSOR, warp, lane, pc)
     put(event, _MBARRIER, address)
     put(event, _MASK, mask)
