@@ -171,6 +171,7 @@ TAKES = {
 }
 
 
+FAULTY_BUDGET = 20_000_000  # warp instructions; a kernel that went wrong may wait for ever
 LOOKS = "{ return word >> 32 == flag; }"
 
 
@@ -189,11 +190,13 @@ def test_a_vector_whose_flags_are_not_looked_at_is_taken_too_soon(
     assert source.count(LOOKS) == source.count(call) == source.count("take(") - len(TAKES) == 1
     begin, _, rest = call.split(", ", 2)
     blind = source.replace(call, f"{begin}, 0, {rest}").replace(LOOKS, "{ return !flag || word >> 32 == flag; }")
-    assert not right(execute(with_source(result.plan, blind), {}, architecture="sm_90a", seed=1), exact)
+    faulty = with_source(result.plan, blind)
+    assert not right(execute(faulty, {}, architecture="sm_90a", seed=1, instruction_budget=FAULTY_BUDGET), exact)
 
 
 def test_the_flag_of_an_earlier_layer_is_not_taken_for_the_one_that_is_due(unordered: tuple[Any, np.ndarray]) -> None:
     result, exact = unordered
     assert launch.source().count(LOOKS) == 1
     careless = launch.source().replace(LOOKS, "{ return word >> 32 != 0; }")
-    assert not right(execute(with_source(result.plan, careless), {}, architecture="sm_90a", seed=1), exact)
+    faulty = with_source(result.plan, careless)
+    assert not right(execute(faulty, {}, architecture="sm_90a", seed=1, instruction_budget=FAULTY_BUDGET), exact)
