@@ -180,12 +180,12 @@ def _compared(source: tuple[str, Results]) -> str:
         if of
     ]
     text = (
-        "The functions of `systems.kernels` beside PyTorch: times as fast, as a geometric mean and at least, and how\n"
-        "many shapes are slower. Drawn sizes go from 1 to 16,384 evenly by their logarithm. Half of them are no\n"
-        "multiple of 8, and operands are transposed. The table of half-precision products has Numba with `wgmma`.\n"
-        "Time was over after 84 of the 200 fitted shapes. Afterwards the model's rates were fitted to them anew.\n\n"
-        "Run `python -m benchmarks.products` on a Hopper GPU with PyTorch to compare yours. It checks each result,\n"
-        "prints each shape with the chosen kernel and its rivals, and goes on where it was stopped."
+        "How many times as fast the functions of `systems.kernels` are as PyTorch's: the geometric mean, the number\n"
+        "of shapes that are slower, and the least. Sizes are drawn from 1 to 16,384, evenly by their logarithm. Half\n"
+        "of them are no multiple of 8, and operands are transposed. Of the 200 shapes for fitting, 84 were timed, and\n"
+        "the model's rates are fitted to these times. The table above has Numba kernels with `wgmma`.\n\n"
+        "Run `python -m benchmarks.products` on a Hopper GPU with PyTorch to compare yours. It checks each result and\n"
+        "prints each shape with the chosen kernel and its rivals. A second run continues where the first stopped."
     )
     return _section("How we compare", source, text, ["", "shapes", "mean", "slower", "least"], rows)
 
