@@ -1,4 +1,4 @@
-"""What the models of these functions know of a GPU."""
+"""The rates and latencies of a GPU that the functions' choosers reckon with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _H200_BANDWIDTH = 4.8e12  # bytes per second, of its datasheet
 
 @dataclass(frozen=True)
 class Chip:
-    """What a model knows of a GPU: microseconds, and per microsecond. Bytes of an SM come from the L2."""
+    """Times in microseconds and rates per microsecond. Bytes per SM come from the L2 unless DRAM is named."""
 
     sms: int = 132
     clusters: tuple[int, ...] = (132, 66, 39, 30, 22, 17, 15, 15)  # of 1, 2, ... blocks that run at once
@@ -40,18 +40,18 @@ class Chip:
     adding: float = 2.0  # a launch after it
     l2: float = 3.6e6  # bytes, of sums that are written and read again
     begin: float = 1.78  # a launch of `few.cu` or `thin.cu`, whose code is short
-    trip: float = 1.0  # of a block there: its first loads, and its results
-    tile: float = 2.5  # of 64 x 64 outputs, from the first loads on, where an SM has several blocks to change between
-    fused: float = 104e3  # multiply-adds of an SM in float32, with loads from shared memory
-    gathering: float = 0.39  # of a vector's elements one by one, beside its loads in one
-    shifting: float = 0.11  # of lines that begin anywhere
-    gathered: float = 0.0015  # a warp's load of a vector's elements one by one
-    flight: float = 2.0  # of a load from DRAM
+    trip: float = 1.0  # a block's first loads and its results, in these two
+    tile: float = 2.5  # 32 of k of a tile of `thin.cu`, where other blocks of the SM work in the waits
+    fused: float = 104e3  # multiply-adds of an SM in float32 by `thin.cu`, with its loads from shared memory
+    gathering: float = 0.39  # added where `few.cu` reads vectors element by element
+    shifting: float = 0.11  # added where its lines begin at any address
+    gathered: float = 0.0015  # each load of vectors by a warp of it
+    flight: float = 2.0  # from a load of `few.cu` to its data from DRAM
 
 
 @cache
 def chip_of(device: int) -> Chip:
-    """A GPU's SMs, the clusters that they hold, and its bandwidth if its datasheet is known; an H200's otherwise."""
+    """The number of SMs and clusters of a GPU, its bandwidth if its datasheet is known, and the rest of an H200."""
     found, usual = present(device), Chip()
     if found is None:
         return usual

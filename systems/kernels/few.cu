@@ -1,15 +1,17 @@
-// Products of many lines with a few vectors, by mma.sync straight from global memory: no ring of stages, no tiles of
-// shared memory. A warp has 16 lines (64, LINES_DOWN), EIGHTS times 8 vectors, and steps of k; WARPS warps of a block and
-// SPLITS blocks of a cluster share the k of the same lines and add up their sums, always in the same order. Lines have k
-// side by side in memory or, LINES_DOWN, lie side by side. LOOSE: they begin anywhere. WIDE: a vector's k lies side by
-// side, from multiples of 16 bytes on; other vectors are read element by element. mma's order of k is ours to choose, as
-// long as both factors have the same one: it is the order in which a thread's elements lie in memory. It follows
-// loose.cuh.
+// Products of many lines with a few vectors: lines are the rows or columns of the long factor, vectors those of the
+// other. mma.sync takes its operands straight from global memory, without a ring of stages or tiles in shared memory.
+// A warp multiplies 16 lines (64 with LINES_DOWN) with 8 * EIGHTS vectors, STEPS steps of k at a time. WARPS warps of a
+// block and SPLITS blocks of a cluster share the k of the same lines. They add up their sums, always in the same order.
+//   LINES_DOWN  neighbouring lines are contiguous in memory; otherwise k is
+//   LOOSE       lines begin at any address, not at multiples of 16 bytes
+//   WIDE        a vector is contiguous from a multiple of 16 bytes on; otherwise it is read element by element
+// The order of k within a step is that in which a thread's elements lie in memory: mma gives the same sum for any order
+// that both operands share. loose.cuh comes before this file.
 #define LINES (LINES_DOWN ? 64 : 16)
 #define DEPTH (LINES_DOWN ? 16 : 32)  // of k in a step
-#define QUARTERS (LINES_DOWN ? 4 : 1)  // products of 16 lines
+#define QUARTERS (LINES_DOWN ? 4 : 1)  // groups of 16 lines, one mma each
 #define VECTORS (8 * EIGHTS)
-#define PITCH (VECTORS + 2)  // floats from line to line of sums
+#define PITCH (VECTORS + 2)  // floats from one line of sums to the next
 #define THREADS (32 * WARPS)
 
 __device__ void multiply(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
@@ -25,7 +27,7 @@ __device__ half16 rounded(float x)
     asm("cvt.rn." TYPE ".f32 %0, %1;" : "=h"(r) : "f"(x));
     return r;
 }
-// Some elements one by one, zeros behind them: at ends of lines and of memory, after the loads of whole ones.
+// The first `some` elements one by one, then zeros: at the ends of lines and of the array.
 template <int COUNT> __device__ void read_each(u32 (&to)[COUNT / 2], const half16* from, long long step, int some)
 {
 #pragma unroll
@@ -35,7 +37,8 @@ template <int COUNT> __device__ void read_each(u32 (&to)[COUNT / 2], const half1
         to[i] = low | high << 16;
     }
 }
-// Eight elements of a line from any address: loads, which do not wait for each other, then what they mean.
+// Eight elements of a line from any address. `load` starts the loads, so that several chunks are in flight. `read`
+// shifts the loaded words to where the elements begin. whole: the words lie within the array.
 struct Chunk {
     const half16* from;
     uint4 low, high;
@@ -62,8 +65,8 @@ struct Chunk {
         for (int i = 0; i < 4; ++i) to[i] = __funnelshift_r(w[i], w[i + 1], shift % 4 * 8);
     }
 };
-struct Vectors { const half16* from; long long step, next; int k; };  // elements to the next of k, vector to vector
-// COUNT elements of a vector from position p on, zeros behind the last one; WIDE if they are all there.
+struct Vectors { const half16* from; long long step, next; int k; };  // strides in elements: along k, between vectors
+// COUNT elements of a vector from position p on, then zeros. With WIDE all zeros if k ends among them.
 template <int COUNT> __device__ void read_vector(u32 (&to)[COUNT / 2], const Vectors& of, int vector, int p)
 {
     const half16* from = of.from + vector * of.next + p * of.step;
@@ -106,13 +109,13 @@ product(half16* __restrict__ c, long long c_line, long long c_vector, int lines,
     const int rank = blockIdx.x % SPLITS, line0 = blockIdx.x / SPLITS * LINES;
     const Vectors x_of = {x_from, x_step, x_next, k};
     float d[QUARTERS][EIGHTS][4] = {};
-    constexpr int SPAN = DEPTH * STEPS, COUNT = DEPTH / 4, CHUNKS = LINES_DOWN ? 4 : 2;  // of a thread, in a step
-    // Lines and vectors behind the last one are others again: nothing of them is stored
+    constexpr int SPAN = DEPTH * STEPS, COUNT = DEPTH / 4, CHUNKS = LINES_DOWN ? 4 : 2;  // per thread and step
+    // Beyond the last line or vector a thread reads another one, whose sums are not stored
     const int far = line0 + 8 * g < lines ? line0 + 8 * g : line0;
-    auto at = [&](int p, int i) {  // a chunk of a step of k, from position p on
+    auto at = [&](int p, int i) {  // where chunk i of the step at position p begins
         return LINES_DOWN ? l_from + (p + i) * pitch + far : l_from + min(line0 + g + 8 * i, lines - 1) * pitch + p;
     };
-    auto elements = [&](int p, int i) {  // of k that the chunk has, of each of its lines
+    auto elements = [&](int p, int i) {  // how many of its 8 elements have a place in k
         return LINES_DOWN ? (p + i < k ? 8 : 0) : min(8, max(0, k - p));
     };
 #pragma unroll 1
@@ -145,7 +148,7 @@ product(half16* __restrict__ c, long long c_line, long long c_vector, int lines,
             __syncwarp();
 #if LINES_DOWN
 #pragma unroll
-            for (int q = 0; q < 4; ++q) {  // of two neighbouring lines, two of k each
+            for (int q = 0; q < 4; ++q) {  // two neighbouring lines: pairs along k from their pairs of lines
                 const u32 a0 = __byte_perm(w[0][q], w[1][q], 0x5410), a1 = __byte_perm(w[0][q], w[1][q], 0x7632);
                 const u32 a2 = __byte_perm(w[2][q], w[3][q], 0x5410), a3 = __byte_perm(w[2][q], w[3][q], 0x7632);
 #pragma unroll
@@ -180,7 +183,7 @@ product(half16* __restrict__ c, long long c_line, long long c_vector, int lines,
             }
 #if WARPS * SPLITS > 1
     __syncthreads();
-    auto place = [&](int i) {  // neighbours of c by neighbouring lanes
+    auto place = [&](int i) {  // so that neighbouring lanes write neighbouring elements of c
         return c_line == 1 ? i % LINES * VECTORS + i / LINES : i;
     };
     auto sum_of = [&](int i) {
@@ -195,7 +198,7 @@ product(half16* __restrict__ c, long long c_line, long long c_vector, int lines,
         put(i / VECTORS, i % VECTORS, sum_of(i));
     }
 #else
-    for (int i = threadIdx.x; i < LINES * VECTORS; i += THREADS)  // each place is one thread's
+    for (int i = threadIdx.x; i < LINES * VECTORS; i += THREADS)  // only this thread reads and writes place i
         sums[i / VECTORS * PITCH + i % VECTORS] = sum_of(i);
     sync_blocks();
     for (int n = rank * THREADS + threadIdx.x; n < LINES * VECTORS; n += SPLITS * THREADS) {

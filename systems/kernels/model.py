@@ -1,10 +1,10 @@
-"""About how long a form takes for a half-precision product, from what a chip can do; the chooser takes the least.
+"""Estimates how long each form takes for a half-precision product; `choose` takes the fastest.
 
-A block's loop over k is bound by what is largest: products (which copies into shared memory slow down), copies from the
-L2, or waiting for memory with as many steps in flight as the ring has stages. An SM does that for all its blocks. To it
-come a launch, the first copies of each round of blocks, meetings of a cluster, the addition of parts of k, and what
-DRAM has to carry. The lean forms are bound by DRAM, or by waiting for it. The rates are those of an H200; the benchmark
-`products` has what they are worth.
+A block's loop over k takes as long as the slowest of three: products (which copies into shared memory slow down),
+copies from the L2, or waiting for memory with as many steps in flight as the ring has stages. An SM does that for all
+its blocks. The launch, the first copies of each round of blocks, the waits of a cluster, the addition of parts of k and
+the traffic of DRAM are added. The lean forms are limited by DRAM or its latency. The rates are those of an H200, and
+`python -m benchmarks.products` compares the choices with others.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 
 from systems.kernels.chips import Chip
 from systems.kernels.half_recipes import Choice, Problem, takes
-from systems.kernels.lean import FORMS, Few, Thin, depth_of_a_step, lines_of_a_warp
+from systems.kernels.lean import FORMS, Few, Thin, depth_per_step, lines_per_warp
 from systems.kernels.matrices import up
 from systems.search.half_product import CHOICES, HalfChoice
 
@@ -57,7 +57,7 @@ def seconds(form: HalfChoice, problem: Problem, chip: Chip, parts: int = 1) -> f
 
 
 def seconds_of_thin(problem: Problem, chip: Chip) -> float:
-    """An estimate for `thin.cu`: tiles by float32, or writing c."""
+    """An estimate for `thin.cu`, in seconds: the longer of multiplying its tiles in float32 and writing c."""
     m, n, k = problem.m, problem.n, problem.k
     tiles = up(m, 64) * up(n, 64)
     blocks = up(tiles, chip.sms)
@@ -67,15 +67,15 @@ def seconds_of_thin(problem: Problem, chip: Chip) -> float:
 
 
 def seconds_of_few(form: Few, problem: Problem, chip: Chip) -> float:
-    """An estimate for `few.cu`: reading the long factor by so many SMs, or waiting for each warp's loads in turn."""
+    """An estimate for `few.cu`, in seconds: the longest of reading the lines, waiting for loads, and issuing them."""
     turned = problem.m < problem.n
     vectors, lines = sorted((problem.m, problem.n))
     down, loose = (problem.b_down, problem.b_loose) if turned else (problem.a_down, problem.a_loose)
     torn = chip.torn if (problem.b_straddles if turned else problem.a_straddles) else 1
     wide = not (problem.a_down or problem.a_loose if turned else problem.b_down or problem.b_loose)
-    eighths, depth = up(vectors, 8), depth_of_a_step(down)
+    eighths, depth = up(vectors, 8), depth_per_step(down)
     steps = form.steps(8 * eighths, problem.k, down, loose)
-    units = up(lines, lines_of_a_warp(down)) * form.splits
+    units = up(lines, lines_per_warp(down)) * form.splits
     blocks = up(units, chip.clusters[form.splits - 1] * form.splits)
     room = chip.threads // (32 * form.warps) // 4  # a thread has many registers
     beside = min(blocks, max(room, 1))

@@ -1,9 +1,10 @@
-// c = a b where k is small, so that writing c is most of the work: in float32, from shared memory, by tiles of 64 x 64.
-// All strides are in elements and may be any: a factor is read along k (A_ALONG, B_ALONG) or across it. Rows of c that
-// have their elements side by side (ROWS) are written by words of two, wherever they begin. It follows loose.cuh.
+// c = a b for a small k, where most of the time goes into writing c. Products are in float32 from shared memory, in tiles
+// of 64 x 64. Strides are in elements and may have any value. Neighbouring threads read a factor along k (A_ALONG,
+// B_ALONG) or across it. Contiguous rows of c (ROWS) are written in words of two elements, whatever their address.
+// loose.cuh comes before this file.
 #define SIDE 64
-#define DEPTH 32  // of k at a time
-#define HIGH 8    // rows of a warp
+#define DEPTH 32  // elements of k at a time
+#define HIGH 8    // rows per warp
 #define PITCH (SIDE + 4)
 
 #if BFLOAT16
@@ -22,8 +23,8 @@ __device__ u32 pack(float low, float high)
     asm("cvt.rn." TYPE "x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
     return r;
 }
-// DEPTH x SIDE elements, `step` from one of k to the next, in the order in which they lie in memory: first all loads,
-// which do not wait for each other, then all stores as float32.
+// DEPTH x SIDE elements of a factor, with strides `step` along k and `next` across it. All loads are in flight together,
+// then all elements are stored as float32.
 template <bool ALONG> struct Tile {
     half16 each[DEPTH * SIDE / 256];
     __device__ int p(int i) const { return ALONG ? threadIdx.x % DEPTH : i * (256 / SIDE) + threadIdx.x / SIDE; }
@@ -85,7 +86,7 @@ product(half16* __restrict__ c, long long down, long long across, int m, int n, 
         half16* to = c + y * down + column0 * across;
         int e = 2 * lane;
 #if ROWS
-        if ((u64)to & 2) {  // words are of this lane's second element and the next one's first
+        if ((u64)to & 2) {  // a word has this lane's second element and the next lane's first
             const u32 next = __shfl_down_sync(~0u, two, 1);
             if (lane == 0) to[0] = half16(two);
             two = two >> 16 | next << 16, ++e;

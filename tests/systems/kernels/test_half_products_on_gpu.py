@@ -72,7 +72,7 @@ def always(choice: Choice) -> Callable[[Problem, Chip], Choice]:
 
 
 def test_lean_forms_of_drawn_shapes() -> None:
-    """Every form that takes a product of a few lines or a small k, whichever the model would choose."""
+    """Drawn lean forms of products with few rows or columns or a small k, whatever the model would choose."""
     import torch
 
     draw, made = random.Random(56), []

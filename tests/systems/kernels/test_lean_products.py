@@ -1,4 +1,4 @@
-"""The forms for a few lines and for a small k, on the emulator: every layout and place, special values, rounding."""
+"""`few.cu` and `thin.cu` on the emulator: every layout and alignment, special values, rounding."""
 
 from __future__ import annotations
 
@@ -32,8 +32,10 @@ def forced(form: Few | Thin) -> Chooser:
         (Thin(), (70, 131, 41)),
     ],
 )
-def test_any_layout_and_place(form: Few | Thin, shape: tuple[int, int, int], a_turned: bool, b_turned: bool) -> None:
-    """Lines from multiples of 16 bytes on, and from anywhere; into an aligned c, one from anywhere, and a transpose."""
+def test_any_layout_and_alignment(
+    form: Few | Thin, shape: tuple[int, int, int], a_turned: bool, b_turned: bool
+) -> None:
+    """Lines at multiples of 16 bytes and at any address; c aligned, at any address, and transposed."""
     m, n, k = shape
     a_across, b_across = m if a_turned else k, k if b_turned else n
     tight = matrix(m, k, a_turned, 8, -a_across % 8), matrix(k, n, b_turned, 16, -b_across % 8, seed=1)
@@ -46,16 +48,18 @@ def test_any_layout_and_place(form: Few | Thin, shape: tuple[int, int, int], a_t
 @pytest.mark.processes
 @pytest.mark.parametrize("form", [Few(2, 2), Thin()])
 def test_c_of_any_strides_is_written_in_place(form: Few | Thin) -> None:
-    """And a factor without lines is copied first for the one, read where it is by the other."""
+    """And a factor without contiguous rows or columns is copied first."""
     a, b = matrix(20, 66, seed=1), matrix(66, 36, seed=2)
     assert check(a, b, matrix(20, 72)[:, ::2], FEW, forced(form)) == ["product"]
+    *copies, last = check(matrix(20, 132, seed=3)[:, ::2], b, matrix(20, 36), FEW, forced(form))
+    assert len(copies) == 1 and last == "product"
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize("form", [Few(2, 1), Few(1, 2), Thin()])
 @pytest.mark.parametrize("turned", [False, True])
 def test_special_values_stay_in_their_rows_and_columns(form: Few | Thin, turned: bool) -> None:
-    """Memory behind lines and beside them is NaN too, which no result may have."""
+    """Memory behind lines and beside them is NaN and must not reach c."""
     m, n, k = 21, 9, 67
     arrays = []
     for rows, columns in ((m, k), (k, n)):
@@ -78,7 +82,7 @@ def test_special_values_stay_in_their_rows_and_columns(form: Few | Thin, turned:
 @pytest.mark.processes
 @pytest.mark.parametrize("form", [Few(2, 1), Thin()])
 def test_sums_are_rounded_once(form: Few | Thin) -> None:
-    """Of values that float16 has exactly and their sums do not, with cancellation, overflow and subnormal results."""
+    """Sums that float16 does not have exactly, with cancellation, overflow and subnormal results."""
     rng = np.random.default_rng(5)
     a, b = rng.standard_normal((19, 90)).astype(np.float16), rng.standard_normal((90, 6)).astype(np.float16)
     a[0], b[:, 0], a[1], b[:, 1] = 300, 300, 2.0**-12, 2.0**-14
@@ -94,7 +98,7 @@ def test_sums_are_rounded_once(form: Few | Thin) -> None:
 
 
 def test_extreme_shapes_have_lean_forms() -> None:
-    """A few lines of one factor, or a small k; and large products have not, whose forms of wgmma reuse factors."""
+    """A few rows or columns take `Few` and a small k takes `Thin`; large products take neither."""
     for m, n in ((8248, 8), (8, 8248)):
         for loose in (False, True):
             problem = Problem(m, n, 4000, b_down=m < n, b_loose=loose, a_loose=loose)
