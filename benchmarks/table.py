@@ -75,7 +75,7 @@ BENCHMARKS: Sequence[Benchmark] = (
     Benchmark("benchmarks.beside_cpu", GPU, ("beside_cpu",), "The same axpy, product and chase of pointers on a processor and a GPU.", minutes=1),
     Benchmark("benchmarks.blackwell", NOTHING, ("blackwell",), "Blackwell on the emulator: its tests, twins and speed; sums beside MMA-Sim; foreign kernels.", minutes=5),
     Benchmark("benchmarks.compaction", GPU, ("compaction",), "Lab 20's reference and tiles of other sizes beside a copy, CUB and PyTorch.", ("torch", "nvcc"), 2),
-    Benchmark("benchmarks.sharing", GPU, ("sharing",), "A neighbour's cost in time slices, streams and MPS; what is left behind.", ("torch",), 2),
+    Benchmark("benchmarks.sharing", HOPPER, ("sharing",), "A neighbour's cost in time slices, streams and MPS; what is left behind.", ("torch",), 2),
     Benchmark("benchmarks.attention", HOPPER, ("attention",), "Lab 21's last rung beside PyTorch's attention, backend by backend.", ("torch",), 1),
     Benchmark("benchmarks.decode.attention", HOPPER, (), "Decoding with paged keys and values beside a copy and PyTorch (attention.json).", ("torch",), 1),
     Benchmark("benchmarks.transfers", GPU, ("transfers",), "Copies to and from the GPU, their overlap, CUDA graphs, what events time.", minutes=1),

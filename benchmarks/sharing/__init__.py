@@ -1,1 +1,1 @@
-"""What another tenant of a GPU costs a kernel, and what is left behind for it: time slices, streams and MPS."""
+"""What a neighbour on a GPU costs a kernel, and what it can read, in time slices, streams and MPS."""

@@ -1,9 +1,9 @@
-"""Measures what another tenant of the GPU costs one's own kernels, and what is left behind for it.
+"""Measures what a neighbour on the GPU costs a kernel, and which of its data a neighbour can read.
 
 Run as `python -m benchmarks.sharing`, or with parts of it (slices, streams, mps, memory), on a machine with a GPU and
 PyTorch. Writes benchmarks/results/sharing.json after each group of figures. Exit code 2 for an unknown part, 3 where a
-part could not be measured. MPS runs as an ordinary daemon with a folder of its own, and ends with its part; no setting
-of the card is changed.
+part could not be measured. The MPS daemon is a process of this user with a folder of its own, and ends with its part.
+No setting of the card is changed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def caller(worker: Worker, module: str) -> Call:
 
 
 def cells(way: str, probe: Call, load: Call) -> Iterator[list[Record]]:
-    """Every probe alone, and beside each load; a list of records per neighbour."""
+    """Every probe alone and beside each load: a list of records per neighbour."""
     alone: dict[str, Figures] = {}
     for neighbour in (ALONE, *LOADS):
         if neighbour != ALONE:
@@ -60,7 +60,7 @@ def cells(way: str, probe: Call, load: Call) -> Iterator[list[Record]]:
 
 
 def records(way: str, neighbour: str, name: str, figures: Figures, alone: Figures) -> list[Record]:
-    """A probe's figures beside the same probe's alone, in the same processes."""
+    """A probe's figures beside a neighbour, and as baseline those of the same process alone."""
     unit, metric = UNITS[name], METRICS[name]
     parts = {metric: "value"} | {f"{metric}, {title}": key for title, key in TAIL.items() if key in figures}
     made = []
@@ -79,17 +79,17 @@ def records(way: str, neighbour: str, name: str, figures: Figures, alone: Figure
 
 
 def fault(way: str, failing: Call, other: Call, role: str) -> Record:
-    """Whether a process, or a stream, still works after its neighbour wrote to an address that is nobody's."""
-    words = failing("fail", role=role)
-    ends = int(not other("lives", role=PROBE))
+    """Whether a process or a stream still works after its neighbour wrote to an unmapped address."""
+    message = failing("write_unmapped", role=role)
+    ends = int(not other("still_works", role=PROBE))
     return Record(
         "fault", "ends the neighbour", ends, "1: yes, 0: no", way,
-        conditions=f"a write to an address that is nobody's: {words}", extra={"way": way},
+        conditions=f"a write to an unmapped address: {message}", extra={"way": way},
     )  # fmt: skip
 
 
 def two_processes(way: str, environment: Environment) -> Iterator[list[Record]]:
-    """A process that probes, and one that loads. Raises WarplabError if they would not share in this way."""
+    """A process that probes beside one that loads. Raises WarplabError if they do not share the GPU in this way."""
     with Worker(environment=environment) as one, Worker(environment=environment) as two:
         probe, load = caller(one, TENANT), caller(two, TENANT)
         for call, role in ((probe, PROBE), (load, LOAD)):
@@ -101,13 +101,13 @@ def two_processes(way: str, environment: Environment) -> Iterator[list[Record]]:
 
 def slices() -> Iterator[list[Record]]:
     """Two processes that share the GPU in time."""
-    with mps.none() as environment:
+    with mps.no_daemon() as environment:
         yield from two_processes(SLICES, environment)
 
 
 def streams() -> Iterator[list[Record]]:
     """Two streams of one process."""
-    with mps.none() as environment, Worker(environment=environment) as one:
+    with mps.no_daemon() as environment, Worker(environment=environment) as one:
         call = caller(one, TENANT)
         for role in (PROBE, LOAD):
             call("prepare", role=role)
@@ -116,7 +116,7 @@ def streams() -> Iterator[list[Record]]:
 
 
 def through_mps() -> Iterator[list[Record]]:
-    """Two clients of a daemon; where there can be none, a record that says so."""
+    """Two clients of an MPS daemon; without one, a record of the reason."""
     try:
         with mps.daemon() as environment:
             yield from left_behind(MPS, environment)
@@ -127,13 +127,13 @@ def through_mps() -> Iterator[list[Record]]:
 
 
 def memory() -> Iterator[list[Record]]:
-    """What is left behind in time slices."""
-    with mps.none() as environment:
+    """What is left behind between processes in time slices."""
+    with mps.no_daemon() as environment:
         yield from left_behind(SLICES, environment)
 
 
 def left_behind(way: str, environment: Environment) -> Iterator[list[Record]]:
-    """Fresh memory, and shared memory that nobody wrote: whose words are in it?"""
+    """Which share of fresh memory, and of shared memory before its first write, has words of an earlier kernel."""
     with Worker(environment=environment) as one, Worker(environment=environment) as two:
         first, second = caller(one, LEFT), caller(two, LEFT)
         words = first("fill_memory", words=0)

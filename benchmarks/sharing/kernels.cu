@@ -1,4 +1,4 @@
-// Loads of a neighbour and probes of its cost. Each fits the whole GPU but for `tiny` and `chase`.
+// A neighbour's loads and the probes of its cost. All but `tiny` and `chase` fill the GPU.
 
 extern "C" __global__ void copy(const float4* x, float4* out, int n)
 {
@@ -34,7 +34,7 @@ extern "C" __global__ void tiny(unsigned* out)
 }
 
 // One thread follows `next` from *place for 256 samples of `hops` loads each, past the L1 cache. taken: cycles of each
-// sample. whole: nanoseconds and cycles of all of them.
+// sample. whole: nanoseconds and cycles of all samples together.
 extern "C" __global__ void chase(const unsigned* next, unsigned* place, int hops, long long* taken, long long* whole)
 {
     __shared__ long long cycles[256];
@@ -45,7 +45,7 @@ extern "C" __global__ void chase(const unsigned* next, unsigned* place, int hops
     for (int sample = 0; sample < 256; ++sample) {
         for (int hop = 0; hop < hops; ++hop)
             asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(at) : "l"(next + at) : "memory");
-        if (at == 0xffffffffu) break;  // never so: the clock is read once the last load is there
+        if (at == 0xffffffffu) break;  // never true: it makes the clock wait for the last load
         long long now = clock64();
         cycles[sample] = now - before;
         before = now;
@@ -57,6 +57,7 @@ extern "C" __global__ void chase(const unsigned* next, unsigned* place, int hops
     for (int sample = 0; sample < 256; ++sample) taken[sample] = cycles[sample];
 }
 
+// Writes to an unmapped address.
 extern "C" __global__ void fault()
 {
     *(volatile int*)16 = 1;
@@ -69,7 +70,7 @@ extern "C" __global__ void fill(unsigned* words, unsigned long long n, unsigned 
         words[i] = pattern;
 }
 
-// found: how many words are the pattern, and how many are zero. No other word is looked at.
+// found: how many words have the pattern, and how many are zero.
 extern "C" __global__ void count(const unsigned* words, unsigned long long n, unsigned pattern, unsigned long long* found)
 {
     unsigned long long ours = 0, zero = 0;

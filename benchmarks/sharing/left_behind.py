@@ -1,6 +1,6 @@
-"""What runs in a process of its own and leaves words behind, in memory or on the chip, or looks for its own there.
+"""Runs in a worker process: fills memory or shared memory with a pattern, or counts the pattern and zeros there.
 
-Only two things are counted: words of this module's pattern, and zeros. No other word is looked at.
+No other word is looked at.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.sharing.tenant import GRID, source
 
 PATTERN = 0xA7C35E19
-PART = 0.9  # of the free memory, so that two allocations must share most of it
+PART = 0.9  # of the free memory: so two allocations one after the other have most pages in common
 SHARED = 227 << 10  # bytes of shared memory per block, the most on a Hopper GPU
 
 
@@ -29,8 +29,10 @@ def _numbers(words: int) -> tuple[Any, ...]:
 
 
 def fill_memory(words: int) -> int:
-    """Allocate so many words of memory, or with 0 PART of what is free, fill them with the pattern and free them. The
-    number of words."""
+    """Allocate so many words, or for 0 PART of the free memory, fill them with the pattern and free them.
+
+    Returns the number of words.
+    """
     import cupy
 
     if not words:
@@ -42,7 +44,7 @@ def fill_memory(words: int) -> int:
 
 
 def count_memory(words: int) -> list[float]:
-    """Allocate so many words and read them at once: the fractions that are of the pattern, and zero."""
+    """Allocate so many words and read them before any write: the fractions that have the pattern, and zero."""
     import cupy
 
     found = cupy.zeros(2, cupy.uint64)
@@ -52,7 +54,7 @@ def count_memory(words: int) -> list[float]:
 
 
 class _Memory:
-    """Fresh memory from cudaMalloc, without CuPy's pool, as a number for a kernel."""
+    """Memory from cudaMalloc, past CuPy's pool; inside `with` its address as a kernel's argument."""
 
     def __init__(self, words: int) -> None:
         import cupy
@@ -73,7 +75,7 @@ def fill_shared() -> None:
 
 
 def count_shared() -> list[float]:
-    """Read the shared memory of every SM without writing it: the fractions that are of the pattern, and zero."""
+    """Read the shared memory of every SM without writing it: the fractions that have the pattern, and zero."""
     import cupy
 
     found = cupy.zeros(2, cupy.uint64)
@@ -82,7 +84,7 @@ def count_shared() -> list[float]:
 
 
 def _of_shared(name: str, *rest: Any) -> int:
-    """Run a kernel on one block per SM, four times over, that has all shared memory. The number of blocks."""
+    """Run a kernel with four blocks per SM, each with all shared memory of an SM. Returns the number of blocks."""
     import cupy
 
     kernel = _kernels()(name)

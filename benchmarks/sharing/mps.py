@@ -1,4 +1,4 @@
-"""An MPS daemon of one's own: pipes and logs in a folder of its own, and no setting of the card changed."""
+"""Starts and ends an MPS daemon with pipes and logs in a folder of its own. No setting of the card is changed."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ SECONDS = 15.0
 
 
 def environment(folder: str) -> dict[str, str]:
-    """Variables by which a process finds the daemon of a folder, or none if the folder has no daemon."""
+    """Environment variables that lead a process to the daemon of a folder, and to none if there is none."""
     return {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
 
 
 @contextmanager
-def none() -> Iterator[Mapping[str, str]]:
-    """Variables that keep a process out of whatever daemon the machine has."""
+def no_daemon() -> Iterator[Mapping[str, str]]:
+    """Environment variables that keep a process away from a daemon that the machine may have."""
     with tempfile.TemporaryDirectory(prefix="mps-") as folder:
         yield environment(folder)
 
 
 @contextmanager
 def daemon() -> Iterator[Mapping[str, str]]:
-    """A daemon, and the variables of its clients; it is told to end afterwards. Raises WarplabError where there is no
-    MPS or it does not start."""
+    """The environment variables of a daemon's clients. The daemon ends afterwards.
+
+    Raises WarplabError if the machine has no MPS or the daemon does not start.
+    """
     program = shutil.which(CONTROL)
     if program is None:
         raise WarplabError(f"There is no {CONTROL} on this machine.")
@@ -44,13 +46,13 @@ def daemon() -> Iterator[Mapping[str, str]]:
                 _run([program], folder, "quit -t 5\n")
 
 
-def _run(command: list[str], folder: str, words: str = "") -> None:
-    log = Path(folder) / "words"
+def _run(command: list[str], folder: str, typed: str = "") -> None:
+    log = Path(folder) / "output"
     with log.open("a+") as out:  # a daemon keeps its output open: no pipe to wait for
         try:
             variables = os.environ | environment(folder)
             made = subprocess.run(
-                command, input=words, text=True, stdout=out, stderr=out, timeout=SECONDS, env=variables
+                command, input=typed, text=True, stdout=out, stderr=out, timeout=SECONDS, env=variables
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise WarplabError(f"{CONTROL} did not answer: {error}.") from None

@@ -1,6 +1,6 @@
-"""What runs in a process of its own on the GPU: loads that keep it busy, and probes that measure it.
+"""Runs in a worker process: loads that keep the GPU busy, and probes that measure what is left of it.
 
-The functions are called in a Worker by name. One process may do both, each with arrays and a stream of its own.
+A Worker calls the functions by name. One process may have both roles, each with its own arrays and streams.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ COPIED = 1 << 28  # bytes that a copy reads, and writes
 SIDE = 4096  # of the product
 STORMED = 1 << 21  # words that the storm adds to: 8 MiB
 EACH = 64  # atomics per thread of the storm
-SWEPT = 50 << 20  # bytes of the neighbour's sweep: an H200's L2 cache
+SWEPT = 50 << 20  # bytes that the sweep reads: as many as an H200's L2 cache has
 RING = 1 << 16  # lines of 128 bytes that the dependent loads go through: 8 MiB
 LINE = 32  # words
 SAMPLES, HOPS = 256, 16  # of one chase, as kernels.cu has it
 GRID = 8 * 132, 256
 QUEUED = 0.012  # seconds of work in one graph of a load
 WINDOWS, WINDOW = 5, 0.12  # of a rate; seconds
-LATENCY_SECONDS, LATENCIES = 0.9, 2000  # the small kernel: for so long, and so many at most
-CHASES = 40
+LATENCY_SECONDS, LATENCIES = 0.9, 2000  # launches of the small kernel: for so long, and at most so many
+CHASES = 40  # launches of the dependent loads
 COPY, PRODUCT, STORM, SWEEP = "copy", "product", "atomics", "L2 sweep"
 LOADS = COPY, PRODUCT, STORM, SWEEP
 SMALL, CHAIN = "small kernel", "dependent loads in L2"
@@ -50,7 +50,7 @@ def ring(random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Graph:
-    """Several calls of a work as one CUDA graph, launched on a stream of its own."""
+    """Several calls of one piece of work as a CUDA graph, launched on a stream of its own."""
 
     def __init__(self, work: Callable[[], Any], calls: int) -> None:
         import cupy
@@ -71,22 +71,22 @@ class Graph:
         self.wait()
 
     def launch(self) -> None:
-        """Queue it."""
+        """Queue the graph."""
         with self._torch.cuda.stream(self._stream):
             self._graph.replay()
 
     def mark(self) -> Any:
-        """An event behind what is queued."""
+        """An event after all queued work."""
         event = self._torch.cuda.Event()
         event.record(self._stream)
         return event
 
     def wait(self) -> None:
-        """Until the stream is empty."""
+        """Wait until the stream is empty."""
         self._stream.synchronize()
 
     def keep_launching(self, goes_on: Callable[[], bool]) -> int:
-        """Launch with two in flight while `goes_on`, and wait. The number of calls that ran."""
+        """Launch, with two graphs in flight, while `goes_on()`, then wait. Returns the number of calls that ran."""
         before, launched = None, 0
         while goes_on():
             self.launch()
@@ -99,7 +99,7 @@ class Graph:
 
 
 class Tenant:
-    """Arrays, the works on them, and the load that runs, if any."""
+    """The arrays of a role, its kernels, and the thread of its load while one runs."""
 
     def __init__(self) -> None:
         import cupy
@@ -122,7 +122,7 @@ class Tenant:
         self.place = cupy.full(1, int(self.order[0]) * LINE, cupy.uint32)
         self.taken, self.whole = cupy.zeros(SAMPLES, cupy.int64), cupy.zeros(2, cupy.int64)
         self.count = cupy.zeros(1, cupy.uint32)
-        self.ran = threading.Event()
+        self.running = threading.Event()  # until `stop`
         self.thread: threading.Thread | None = None
         torch.cuda.synchronize()
         self.graphs: dict[str, Graph] = {}
@@ -137,7 +137,7 @@ class Tenant:
         self.torch.mm(self.a, self.b, out=self.c)
 
     def storm(self) -> None:
-        """Queue a storm of atomic additions."""
+        """Queue EACH atomic additions per thread, to words of STORMED that look random."""
         blocks, threads = GRID
         self.kernel("storm")((blocks,), (threads,), (self.words, np.uint32(STORMED - 1), np.int32(EACH)))
 
@@ -160,7 +160,10 @@ class Tenant:
         self.kernel("chase")((1,), (1,), (self.ring, self.place, np.int32(HOPS), self.taken, self.whole))
 
     def graph(self, name: str, seconds: float = QUEUED) -> Graph:
-        """A work as a graph, captured at the first call: a load or a rate of about so many seconds, a latency alone."""
+        """A load or a probe as a graph, captured at the first call.
+
+        Loads and rates have as many calls as take about `seconds`, latencies have one.
+        """
         if name not in self.graphs:
             works = {COPY: self.copy, PRODUCT: self.product, STORM: self.storm, SWEEP: self.sweep}
             calls, work = 1, works.get(name) or {SMALL: self.tiny, CHAIN: self.chase}[name]
@@ -176,12 +179,15 @@ class Tenant:
 
 @cache
 def tenant(role: str) -> Tenant:
-    """This process's that probes, or that loads."""
+    """This process's tenant of a role."""
     return Tenant()
 
 
 def prepare(role: str) -> dict[str, Any]:
-    """Compile, allocate, check and capture all that a role will run. Raises ValueError for a wrong result."""
+    """Compile, allocate, check and capture all that a role runs. Raises ValueError for a wrong result.
+
+    Returns whether the process is a client of MPS, and its GPU's name.
+    """
     from warplab.hardware import present
 
     own = tenant(role)
@@ -193,7 +199,7 @@ def prepare(role: str) -> dict[str, Any]:
 
 
 def check(own: Tenant) -> None:
-    """Each kernel's result beside one that is known. Raises ValueError."""
+    """Compare each kernel's result with a known one. Raises ValueError for a wrong result."""
     for work in (own.copy, own.product, own.sweep):
         work()
     own.cupy.cuda.Device().synchronize()
@@ -209,7 +215,7 @@ def check(own: Tenant) -> None:
     own.place.fill(int(own.order[0]) * LINE)
     own.chase()
     if int(own.place[0]) != int(own.order[SAMPLES * HOPS]) * LINE:
-        raise ValueError("The dependent loads went astray.")
+        raise ValueError("The dependent loads read wrong addresses.")
     own.cupy.cuda.Device().synchronize()
 
 
@@ -217,16 +223,16 @@ def start(load: str) -> None:
     """Keep the GPU busy with a load until `stop`."""
     own = tenant(LOAD)
     graph = own.graph(load)
-    own.ran.set()
-    own.thread = threading.Thread(target=graph.keep_launching, args=(own.ran.is_set,), daemon=True)
+    own.running.set()
+    own.thread = threading.Thread(target=graph.keep_launching, args=(own.running.is_set,), daemon=True)
     own.thread.start()
     time.sleep(0.1)
 
 
 def stop() -> None:
-    """End the load that runs, if any, and wait."""
+    """End the running load, if any, and wait for it."""
     own = tenant(LOAD)
-    own.ran.clear()
+    own.running.clear()
     if own.thread is not None:
         own.thread.join()
     own.thread = None
@@ -247,7 +253,7 @@ def _before(end: float) -> bool:
 
 
 def latencies() -> list[float]:
-    """Seconds from the launch of a kernel of one warp to its end on the host, again and again."""
+    """Seconds from each launch of a kernel of one warp until the host sees its end."""
     graph = tenant(PROBE).graph(SMALL)
     found: list[float] = []
     end = time.perf_counter() + LATENCY_SECONDS
@@ -260,7 +266,7 @@ def latencies() -> list[float]:
 
 
 def chases() -> list[np.ndarray]:
-    """Nanoseconds per load, one for each sample of HOPS dependent loads, in an array for each of CHASES launches."""
+    """An array for each of CHASES launches: nanoseconds per load for each sample of HOPS dependent loads."""
     own, found = tenant(PROBE), []
     graph = own.graph(CHAIN)
     for _ in range(CHASES):
@@ -272,9 +278,12 @@ def chases() -> list[np.ndarray]:
 
 
 def probe(name: str) -> dict[str, float]:
-    """A probe's figures: of a rate the median of the windows with the least and the greatest; of a latency the median
-    with its 95% interval, the 99th percentile, the mean and the greatest. Rates in bytes or operations per second, the
-    small kernel in seconds, dependent loads in nanoseconds."""
+    """A probe's figures, by name.
+
+    For a rate, in bytes or operations per second: the median, the least and the greatest of the windows. For a latency
+    (the small kernel in seconds, dependent loads in nanoseconds): the median with its 95% interval, the 99th
+    percentile, the mean and the greatest.
+    """
     if name in (COPY, PRODUCT):
         of_one = 2 * COPIED if name == COPY else 2 * SIDE**3
         values = sorted(of_one * calls for calls in rate(name))
@@ -282,7 +291,7 @@ def probe(name: str) -> dict[str, float]:
     if name == SMALL:
         samples = np.array(latencies())
         middle = median_interval(samples.tolist())
-    else:  # samples of one launch are alike: the interval is of launches
+    else:  # samples of one launch depend on each other, so the interval is over launches
         launches = chases()
         samples = np.concatenate(launches)
         middle = median_interval([float(np.median(launch)) for launch in launches])
@@ -290,25 +299,25 @@ def probe(name: str) -> dict[str, float]:
     return {"value": middle.value, "low": middle.low, "high": middle.high, "samples": len(samples)} | tail
 
 
-def fail(role: str) -> str:
-    """Write to an address that is nobody's, on a stream of its own; the first line of the error that follows."""
+def write_unmapped(role: str) -> str:
+    """Write to an unmapped address, on a stream of its own. Returns the first line of the error that follows."""
     own = tenant(role)
     stream = own.torch.cuda.Stream()
     try:
         with own.cupy.cuda.ExternalStream(stream.cuda_stream):
             own.kernel("fault")((1,), (1,), ())
         stream.synchronize()
-    except Exception as error:  # of whichever library notices it first
+    except Exception as error:  # CuPy's or PyTorch's: either may see the error first
         return str(error).splitlines()[0]
     return ""
 
 
-def lives(role: str) -> bool:
-    """Whether this process can still launch a kernel, and gets its result."""
+def still_works(role: str) -> bool:
+    """Whether this process can still launch a kernel and gets its result."""
     own = tenant(role)
     try:
         own.count.fill(0)
         own.tiny()
         return int(own.count[0]) == 32
-    except Exception:  # of whichever library notices it first
+    except Exception:  # CuPy's or PyTorch's: either may see the error first
         return False
