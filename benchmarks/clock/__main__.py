@@ -4,8 +4,9 @@
 of another GPU one beside it. Names of labs, or `textbook`, restrict it.
 
 `python -m benchmarks.clock compare` models each on the emulator, needs no GPU, and writes clock.json: the errors of the
-two halves (subjects.py) against clock_times.json. With `--kept FOLDER` it keeps there what the emulator counted, and
-takes it from there the next time: a changed model is compared in a minute, where nothing else has changed.
+two halves (subjects.py) against clock_times.json. With `--kept FOLDER` it saves there what the emulator counted and
+loads it the next time, so that a changed model is compared in a minute. Delete the folder when kernels or the emulator
+change.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from benchmarks.clock import compare, subjects
 from course import results
 from warplab.emulator.clock.estimate import estimate
 from warplab.errors import WarplabError
+from warplab.files import write_whole
 from warplab.hardware.chips import find_chip
 from warplab.hardware.device import architecture_of, present
 from warplab.hardware.records import Chip
@@ -60,7 +62,7 @@ def measure(wanted: list[str]) -> int:
 def _parts(
     wanted: list[str], architecture: str, known: Container[str] | None = None
 ) -> Iterator[list[subjects.Subject]]:
-    """Subjects by lab; of `known` names alone, if they are given."""
+    """Subjects by lab, with `known` only those of labs whose names it has."""
     if not wanted or TEXTBOOK in wanted:
         yield list(subjects.textbook(architecture))
     files = [file for file in subjects.lab_files() if not wanted or file.lab in wanted]
@@ -91,7 +93,7 @@ def compare_all(kept: Path | None) -> int:
 
 
 def _executions(names: Collection[str], chip: Chip, kept: Path | None) -> Iterator[tuple[str, Execution]]:
-    """What the emulator counts of the subjects of these names; of those in `kept`, what it counted before."""
+    """What the emulator counts of the subjects with these names, loaded from `kept` where it is there."""
     files = {name: kept / f"{name.replace('/', '__')}.pickle" for name in names} if kept else {}
     missing = [name for name in names if name not in files or not files[name].exists()]
     for name, file in files.items():
@@ -102,8 +104,7 @@ def _executions(names: Collection[str], chip: Chip, kept: Path | None) -> Iterat
             if subject.name in missing:
                 execution = compare.executed(subject, EMULATED_ARCHITECTURE, chip)
                 if kept:
-                    kept.mkdir(parents=True, exist_ok=True)
-                    files[subject.name].write_bytes(pickle.dumps(execution))
+                    write_whole(files[subject.name], pickle.dumps(execution))
                 yield subject.name, execution
 
 

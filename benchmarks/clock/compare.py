@@ -18,7 +18,7 @@ CONDITIONS = "modelled, not measured; nothing is fitted to these kernels"
 
 
 def executed(subject: Subject, architecture: str, chip: Chip) -> Execution:
-    """What the emulator counts of a subject, without its outputs. Raises WarplabError."""
+    """The launches of a subject as the emulator counts them, without outputs. Raises WarplabError."""
     inputs = dict(subject.inputs)
     run = emulator.execute(subject.plan, inputs, architecture=architecture, sanitize=False, caches=chip)
     return Execution({}, launches=run.launches)

@@ -1,4 +1,4 @@
-"""What the model of time is held against: textbook kernels, and submissions of the labs on their profile cases.
+"""The kernels that the model of time is compared with: textbook kernels, and the labs' submissions on profile cases.
 
 Nothing is fitted to any of them. Each belongs to one of two halves, drawn by a hash of its name without its size. The
 errors of `TUNING` show what the model lacks. Those of `HELD` say how right a finished model is.

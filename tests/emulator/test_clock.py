@@ -1,4 +1,4 @@
-"""The model of time: control codes, a warp's own time, rounds of copied loops, and chains whose time was measured."""
+"""The model of time: control codes, the simulated SM, routes, rounds of copied loops, and measured chains."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def cycles(
     rows: list[list[float]], warps: int = 1, blocks: int = 1, resident: int = 1,
     route: Sequence[tuple[float, ...]] = (), more: Mapping[str, float] = MappingProxyType({}), **values: float,
 ) -> float:  # fmt: skip
-    """Cycles that an SM takes for blocks of instructions, whose memory is as fast as it is asked to be."""
+    """Cycles that an SM takes for blocks of these instructions, with parameters by their names."""
     parameters = np.zeros(sm.PARAMETERS)
     values = {"SCHEDULERS": 4, "SHARPNESS": 2.25, "CONSUMERS": 1, **more, **values}
     for name, value in values.items():
@@ -93,7 +93,7 @@ def test_a_warp_waits_for_what_a_barrier_stands_for() -> None:
     assert cycles([near, between, used, row()]) == 12  # it is there before
 
 
-def test_two_loads_are_under_way_at_once() -> None:
+def test_two_loads_are_in_flight_at_once() -> None:
     first, second = (row(control=Control(1, barrier, -1, 0), LATENCY=100) for barrier in (0, 1))
     assert cycles([first, second, row(control=Control(1, -1, -1, 3))]) == 102
 
@@ -165,7 +165,7 @@ def test_arguments_and_code_are_fetched_once() -> None:
     assert cycles(code, FETCH=20) == pytest.approx(9 * 20 + 8, abs=8)
 
 
-def test_a_way_goes_round_loops_as_often_as_they_ran() -> None:
+def test_a_route_goes_round_loops_as_often_as_they_ran() -> None:
     code = [instruction("MOV"), instruction("FADD", 1), instruction("BRA", 1, leads_to=1), instruction("EXIT", 2)]
     ran = executed.Executions([4.0, 40.0, 40.0, 4.0], [1.0, 10.0, 10.0, 1.0])
     rows = Route(code, ran, 4).rows

@@ -1,4 +1,4 @@
-"""For how long a launch keeps each part of a chip busy, whatever waits for whatever."""
+"""How long a launch keeps each part of a chip busy if nothing waits."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from warplab.hardware.records import Chip
 from warplab.plan.execution import CacheTraffic, Counters, LaunchProfile
 
 _NAMES = {FMA: "float pipe", ALU: "integer pipe", DOUBLE: "fp64 pipe", SPECIAL: "special functions"}
-_SEVERAL = 1.5  # sectors of a request of atomics
-_PTX_CYCLES = 4  # of a warp by itself for an instruction of PTX
+_SEVERAL = 1.5  # sectors per request from which atomics are taken to have several each
+_PTX_CYCLES = 4  # from one PTX instruction of a warp to the next that needs it
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class TimeTerm:
 def busy_parts(
     profile: LaunchProfile, machine: Machine | None, caches: CacheTraffic, chip: Chip, constants: Constants
 ) -> list[TimeTerm]:
-    """The parts of the chip that a launch keeps busy: of an SM, on the one that has the most blocks."""
+    """How long a launch keeps each part of the chip busy. Parts of an SM are those of the SM with most blocks."""
     total, blocks = profile.total, prod(profile.grid)
     share = ceil(blocks / chip.sms) / blocks
     issued, by_pipe, exchanged = _of_ptx(total, constants) if machine is None else _of_machine(machine, constants)
@@ -52,7 +52,7 @@ def busy_parts(
 
 
 def warp_alone(profile: LaunchProfile, caches: CacheTraffic, constants: Constants) -> float:
-    """Seconds of a warp by its PTX, as if each instruction of it waited for the one before."""
+    """Seconds that a warp takes by its PTX if each instruction waits for the one before."""
     c = profile.total
     warps = prod(profile.grid) * ceil(prod(profile.block) / LANES)
     hits = caches.l2_read_hits / caches.l2_read_sectors if caches.l2_read_sectors else 1.0
@@ -82,7 +82,7 @@ def _issued(c: Counters) -> float:
 
 
 def _of_ptx(c: Counters, constants: Constants) -> tuple[float, dict[int, float], float]:
-    """The same by the PTX, as if each instruction of it were one of the machine's."""
+    """The same from the PTX, as if each of its instructions were one machine instruction."""
     lanes: Mapping[int, tuple[int, float]] = {
         FMA: (c.fp32_instructions + c.fp16_instructions, constants.fp32),
         ALU: (c.integer_instructions + c.wide_integer_instructions, constants.integer),
@@ -94,7 +94,7 @@ def _of_ptx(c: Counters, constants: Constants) -> tuple[float, dict[int, float],
 
 
 def _wavefronts(c: Counters) -> float:
-    """Of the path between an SM's registers, its shared memory and its L1: one of 128 bytes per cycle."""
+    """Wavefronts of 128 bytes between registers and shared memory or L1, of which an SM moves one per cycle."""
     shared = (
         c.shared_load_wavefronts + c.shared_store_wavefronts + c.shared_atomic_wavefronts + c.async_copy_wavefronts
         + c.warpgroup_read_wavefronts

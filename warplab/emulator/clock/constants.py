@@ -1,7 +1,7 @@
-"""What the model of time takes of a chip beside its datasheet: latencies and rates that were measured on it.
+"""Latencies and rates that the model of time needs beside a chip's datasheet, measured on an H200.
 
-Every number is one of benchmarks/results/microbench.json, on an H200 (`python -m benchmarks.microbench`), or published
-for the architecture; none is fitted to a kernel whose time is modelled.
+Every number is in benchmarks/results/microbench.json (`python -m benchmarks.microbench`) or published for the
+architecture. None is fitted to a kernel whose time is modelled.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from types import MappingProxyType
 LANES = 32
 SECTOR = 32  # bytes
 SCHEDULERS = 4  # of an SM
-# Modelled over measured times, by what limits a kernel: of those of benchmarks/results/clock.json a tenth is below, a
-# tenth above. The empty name is for what limits few of them.
+# Modelled over measured times by what limits a kernel: a tenth of benchmarks/results/clock.json is below the range, a
+# tenth above. The empty name stands for all kernels, and is used for parts that limit few of them.
 SEEN: Mapping[str, tuple[float, float]] = MappingProxyType(
     {
         "latency": (0.67, 1.21),
@@ -36,13 +36,13 @@ class Constants:
     turnaround: float = 250  # cycles from a block's end to the start of the next in its place ("cold copy", 4 bytes)
     next_start: float = 1.467e-6  # seconds that each further launch of a plan adds ("launch between kernels")
     launched: float = 0.602e-9  # seconds from one block to the next that the chip begins ("cold blocks")
-    launched_warp: float = 0.0214e-9  # and from one warp to the next ("cold blocks" of 1,024 threads)
-    spread: float = 0.42e-6  # seconds that many SMs' first bytes take longer than one's ("cold read", "cold word")
+    launched_warp: float = 0.0214e-9  # the same from one warp to the next ("cold blocks" of 1,024 threads)
+    spread: float = 0.42e-6  # seconds by which many SMs' first bytes are later than one's ("cold read", "cold word")
     argument: float = 94  # cycles until a line of 64 bytes of a launch's arguments is there ("cold arguments")
     argument_byte: float = 0.41e-9  # seconds that a byte of arguments adds to the start ("cold arguments", one line)
     code_line: float = 20  # cycles per line of 128 bytes of code, where it first runs ("cold code", independent)
-    code_jump: float = 65  # until a line that was jumped to is there ("cold skips")
-    bulk: float = 82  # cycles that a bulk copy of few bytes takes longer than a load ("bulk copy")
+    code_jump: float = 65  # until a line of code arrives after a jump to it ("cold skips")
+    bulk: float = 82  # cycles by which a bulk copy of few bytes is slower than a load ("bulk copy")
     fp32: float = 128  # lanes
     integer: float = 64
     fp64: float = 64
@@ -55,7 +55,7 @@ class Constants:
     l1_latency: float = 32
     l2_latency: float = 281
     dram_latency: float = 690
-    dram_tail: float = 81  # further cycles until the last of n lines is there, times ln n ("cold read" and "cold word")
+    dram_tail: float = 81  # further cycles until the last of n lines arrives, times ln n ("cold read" and "cold word")
     constant_latency: float = 30
     barrier: float = 12.7  # cycles of __syncthreads
     barrier_warp: float = 2  # and for each warp of the block
@@ -67,7 +67,5 @@ class Constants:
     l2_write: float = 4.73e12  # "cold fill"; reads from DRAM and writes take turns ("cold copy")
     atomic: float = 0.733e-9  # seconds for which a sector of an atomic keeps a slice of L2 busy
     atomic_sector: float = 0.52e-9  # the same for each of several of one request ("cold atomics" to 256 words)
-    store_fill: float = (
-        129  # bytes that DRAM moves for a missing sector that is written in part ("cold stores", 32 apart)
-    )
+    store_fill: float = 129  # bytes of DRAM per missing sector that is written in part ("cold stores", 32 apart)
     sharpness: float = 2.25  # of the bend between latency and memory, from "bytes in flight"

@@ -1,9 +1,9 @@
 """How long a plan would take on a chip: modelled, not measured.
 
-A launch starts, and then takes what sm.py finds for the SM that has the most blocks. What cannot hold in general: the
-clock is the boost clock; all SMs do the same at the same time; warps of a role are alike. Without machine code a launch
-takes as long as its busiest part, or as a warp by itself. benchmarks/results/clock.json has the error against measured
-times.
+The time of a launch is its start and what sm.py simulates for the SM with most blocks. Three assumptions do not always
+hold: the clock is the boost clock; all SMs do the same at the same time; warps with the same role are alike. Without
+machine code a launch takes as long as its busiest part, or as a warp by itself if that is longer. The errors against
+measured times are in benchmarks/results/clock.json.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Estimate:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Seconds between which eight of ten kernels lay that the same part limits and that were modelled so.
+        """From how many seconds to how many the measured time is for eight of ten kernels that the same part limits.
 
-        None but for an H200, and of no launch.
+        None for another chip than an H200, and without launches.
         """
         if self.chip != H200.name or not self.launches:
             return None
@@ -105,14 +105,15 @@ def _launch(profile: LaunchProfile, chip: Chip, constants: Constants, start: flo
         waves = max(prod(profile.grid) / chip.sms / caches.blocks_per_sm, 1.0)
         seconds = max(waves * warp_alone(profile, caches, constants), longest)
     if longest < _MOSTLY * seconds:
-        parts.append(TimeTerm(LATENCY, seconds, f"no part of the chip is busy for more than {longest / seconds:.0%}"))
-    parts.append(TimeTerm("launch overhead", start, "until the first block runs, and the last is seen"))
+        amount = f"no part of the chip is busy for more than {longest / seconds:.0%} of the time"
+        parts.append(TimeTerm(LATENCY, seconds, amount))
+    parts.append(TimeTerm("launch overhead", start, "until the first block runs, and after the last has ended"))
     ordered = tuple(sorted(parts, key=lambda term: -term.seconds))
     return LaunchEstimate(profile.kernel, ordered, start + seconds)
 
 
 def _uncached(profile: LaunchProfile) -> CacheTraffic:
-    """The traffic of a launch whose caches were not modelled: as if they held nothing."""
+    """The traffic of a launch whose caches were not modelled, as if they never hit."""
     c = profile.total
     reads, writes = c.global_load_sectors + c.bulk_load_sectors, c.global_store_sectors + c.bulk_store_sectors
     atomics = c.global_atomic_sectors + c.global_reduction_sectors + c.bulk_reduction_sectors

@@ -70,7 +70,7 @@ def executions(program: Program, counts: np.ndarray, code: Sequence[MachineInstr
 def loops(code: Sequence[MachineInstruction]) -> list[Span]:
     """The loops of machine code, by branches back, those of the same start as one.
 
-    BRA.U.ANY goes back for lanes of other values, of which there mostly are none.
+    BRA.U.ANY is left out: it goes back for lanes with other values, and mostly there are none.
     """
     spans: dict[int, int] = {}
     for instruction in code:
@@ -169,7 +169,7 @@ class _PtxBlocks:
         return min(self._before(first, ran), ran)
 
     def _before(self, block: int, none: int) -> int:
-        """How often warps ran the last block before this one that was run, of those that the PTX has."""
+        """How often warps ran the nearest earlier block of the PTX that ran at all; `none` without one."""
         return next((self._ran[b] for b in range(block - 1, -1, -1) if b in self._written and self._ran[b]), none)
 
     def visitors(self, block: int) -> float:

@@ -1,4 +1,4 @@
-"""How long a launch takes: the SM that has the most blocks, as sm.py has it, and what all of them share."""
+"""How long a launch takes: sm.py simulates the SM with most blocks, with its share of L2 and DRAM."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from warplab.isa.machine_code import MachineInstruction
 from warplab.plan.disassembler import disassembled
 from warplab.plan.execution import CacheTraffic
 
-_MOST_STEPS = 1_000_000  # instructions that are gone through; of more waves, the last ones are taken to be alike
+_MOST_STEPS = 1_000_000  # instructions of the waves that are simulated; further waves are taken to be like the last
 _FEWEST_WAVES = 3
-_LIMIT = 20_000_000
+_LIMIT = 20_000_000  # instructions after which a simulation ends in any case
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Machine:
 
 
 def machine_of(profile: CountedLaunch) -> Machine | None:
-    """The machine code of a launch; None if it was not assembled, or nothing here reads it."""
+    """The machine code of a launch; None if it was not assembled or cannot be disassembled here."""
     if profile.cubin is None:
         return None
     machine = disassembled(profile.cubin.image)
@@ -56,14 +56,13 @@ class TimedLaunch:
         self._profile, self._caches, self._machine, self._constants = profile, caches, machine, constants
         self._blocks = prod(profile.grid)
         self._warps = ceil(prod(profile.block) / LANES)
-        self._active = min(self._blocks, chip.sms)
         self._busiest = ceil(self._blocks / chip.sms)
         self._share = self._busiest / self._blocks  # of all work, on the SM that has the most
         self._sms = chip.sms
         self._total = profile.total
 
     def seconds(self) -> float:
-        """From a start without arguments to the last byte."""
+        """Seconds after the start of a launch without arguments, until the last byte has arrived."""
         return self._argument_bytes() * self._constants.argument_byte + self._blocks_seconds()
 
     def _argument_bytes(self) -> int:
@@ -107,7 +106,7 @@ class TimedLaunch:
         return table
 
     def _match_products(self, table: np.ndarray) -> None:
-        """Have the tensor cores do as much as was counted: copies of loops of products are hard to tell apart."""
+        """Scale products to the counted multiply-adds: copies of a loop of products are hard to tell apart."""
         products = table[:, sm.PIPE] == TENSOR
         busy = float((table[products, sm.BUSY] * np.array(self._machine.ran.total)[products]).sum())
         rate = self._constants.group_rate if self._total.warpgroup_read_requests else self._constants.product_rate
@@ -118,7 +117,6 @@ class TimedLaunch:
     @cached_property
     def _parameters(self) -> np.ndarray:
         k, clock = self._constants, self._constants.clock
-        many = self._active - 1
         values = {
             sm.SCHEDULERS: SCHEDULERS,
             sm.L1_LATENCY: k.l1_latency,
@@ -132,7 +130,7 @@ class TimedLaunch:
             sm.ATOMIC_CYCLES: self._caches.busiest_atomic_share * k.atomic * clock / self._share,
             sm.DISPATCH: max(k.launched, k.launched_warp * self._warps) * self._sms * clock,
             sm.ARGUMENT_CYCLES: k.argument,
-            sm.TRANSLATION: k.spread * clock if many else 0.0,
+            sm.TRANSLATION: k.spread * clock if min(self._blocks, self._sms) > 1 else 0.0,
             sm.BARRIER: k.barrier,
             sm.BARRIER_WARP: k.barrier_warp,
             sm.FETCH: k.code_line,
@@ -147,7 +145,7 @@ class TimedLaunch:
         return parameters
 
     def _stages(self) -> dict[int, float]:
-        """What bulk copies bring between two waits, for how many warps, and how far ahead there is room for it."""
+        """Parameters of bulk copies: bytes per wait, warps that wait for them, stages that fit into shared memory."""
         waits = self._table[:, sm.KIND] == sm.STAGE_WAIT
         each, consumers = self._route.times_of(waits)
         copied = self._total.bulk_load_sectors * SECTOR / self._blocks

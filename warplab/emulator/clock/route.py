@@ -1,4 +1,4 @@
-"""The way of a warp through machine code: which stretches one after the other, with long loops shortened."""
+"""The path of a warp through machine code: its stretches in order, with long loops shortened."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from warplab.emulator.clock.steps import KINDS
 from warplab.isa.machine_code import MachineInstruction
 
 _FEWEST = 3  # rounds of a loop that is shortened
-_MOST_STEPS = 12_000  # of a warp's way
-_LONGEST_WAIT = 8  # instructions of a loop that only waits
-_ALL = 0.999  # of the warps: less are some
+_MOST_STEPS = 12_000  # instructions of a warp's path
+_LONGEST_WAIT = 8  # instructions of a loop that only polls a barrier
+_ALL = 0.999  # share of warps from which all of them are taken to run a block
 
 
 class Route:
-    """The way through machine code that a launch of so many warps ran so often.
+    """The path through `code` of a launch of so many warps, from how often each instruction ran.
 
     `rows` is float64 [stretches, STRETCH_FIELDS] of sm.py.
     """
@@ -44,7 +44,7 @@ class Route:
             self.rows = self._laid_out()
 
     def produces(self, block: int) -> bool:
-        """Whether warps run a block that copy for those that multiply."""
+        """Whether a block is run by the warps that copy for those that multiply."""
         return self._multiplying < _ALL and self._share.get(block, 0.0) <= 1.0 - self._multiplying + 1.0 - _ALL
 
     def times_of(self, chosen: np.ndarray) -> tuple[float, float]:
@@ -69,7 +69,7 @@ class Route:
         return self._ran.longest[self._blocks[block][0]]
 
     def _waits(self, body: list[int]) -> bool:
-        """Does a loop do nothing but ask again whether a barrier has been passed?"""
+        """Whether a loop only polls a barrier."""
         rows = [self._code[n] for b in body for n in range(*self._blocks[b])]
         return len(rows) <= _LONGEST_WAIT and any("PHASECHK" in i.opcode for i in rows)
 
@@ -77,7 +77,7 @@ class Route:
         self, blocks: list[int], inside: frozenset[Span], entered: float, stands: float, chance: float,
         out: list[tuple[float, ...]],
     ) -> None:  # fmt: skip
-        """Go through blocks that are entered so often, once, which stands for so many times."""
+        """Append the stretches of blocks that warps enter `entered` times; each stands for `stands` such stretches."""
         place = 0
         while place < len(blocks):
             block = blocks[place]

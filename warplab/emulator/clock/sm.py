@@ -15,17 +15,17 @@ import numpy as np
 (PLAIN, LOAD, STORE, SHARED, BLOCK_BARRIER, ATOMIC, REDUCTION, BULK_STORE, STAGE_WAIT, GROUP_WAIT,
  ASYNC_COPY, ASYNC_GROUP, TENSOR_GROUP, TENSOR_WAIT) = range(14)  # fmt: skip
 # Fields of an instruction, float64: its kind and control code (WROTE, READ: a barrier or -1; WAITS: bits), its pipe
-# (or -1) and for how many cycles, cycles until its result is there, wavefronts at L1 and shared memory, bytes that it
-# asks of L2 and these of DRAM, chances that all of it is in L1 and else in L2, lines, two numbers whose meaning depends
-# on the kind, and its line of the bank of arguments (or -1)
+# (or -1) and the cycles for which it keeps it busy, cycles until its result arrives, wavefronts at L1 and shared
+# memory, bytes that it requests from L2 and from DRAM, probabilities that all of it is in L1 and else in L2, lines,
+# two numbers whose meaning depends on the kind, and its line of the bank of arguments (or -1)
 (KIND, STALL, WROTE, READ, WAITS, PIPE, BUSY, LATENCY, WAVEFRONTS, L2_BYTES, DRAM_BYTES, NEAR, IN_L2, LINES, NUMBER,
  COUNT, ARGUMENT) = range(17)  # fmt: skip
 FIELDS = 17
-# Fields of a stretch of a warp's route, float64: instructions from FIRST to before LAST, run by the warps of a block
-# whose place (0 to 1) is between FROM and TO, and of these by a share of CHANCE; it stands for TIMES such stretches.
+# Fields of a stretch of a warp's route, float64: instructions from FIRST to before LAST. Warps whose place in the block
+# (0 to 1) is between FROM and TO run it with probability CHANCE. It stands for TIMES such stretches.
 FIRST, LAST, FROM, TO, CHANCE, TIMES = range(6)
 STRETCH_FIELDS = 6
-# Parameters, float64: latencies in cycles, and cycles per byte that this SM's share of the chip takes
+# Parameters, float64: latencies in cycles, and cycles per byte for this SM's share of the chip
 (SCHEDULERS, L1_LATENCY, L2_LATENCY, DRAM_LATENCY, TAIL, SHARPNESS, L2_CYCLES, DRAM_CYCLES, PORT_CYCLES, DISPATCH,
  ARGUMENT_CYCLES, TRANSLATION, ATOMIC_CYCLES, BARRIER, BARRIER_WARP, STAGE_BYTES, STAGE_DRAM, CONSUMERS, DEPTH,
  BULK_LATENCY, FETCH, JUMP, TURNAROUND, WAVEFRONT_CYCLES) = range(24)  # fmt: skip
@@ -40,13 +40,13 @@ ARGUMENT_LINES = 512  # of the bank of arguments
 _BARRIERS = 16  # named ones of a block
 _BUCKETS = 8192  # of a calendar of completions
 _WIDTH = 8.0  # cycles of a bucket
-_OPERANDS = 12.0  # cycles until the operands of an instruction that is sent away are read
+_OPERANDS = 12.0  # cycles until an instruction to memory or a shared unit has read its operands
 _NEVER = 1e30
 
 
 @numba.njit(cache=True, nogil=True)
 def _draw(seed):
-    """A number from 0 to 1 that looks like chance."""
+    """A pseudo-random number between 0 and 1, the same for the same seed."""
     x = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15)
     x ^= x >> np.uint64(29)
     x *= np.uint64(0xBF58476D1CE4E5B9)
@@ -55,7 +55,7 @@ def _draw(seed):
 
 
 @numba.njit(cache=True, nogil=True)
-def _together(latency, queued, sharpness):
+def _behind(latency, queued, sharpness):
     """Cycles of a request that takes `latency` alone, behind others that take `queued`: near the longer of the two."""
     longest = max(latency, queued)
     if longest <= 0.0:
@@ -92,7 +92,7 @@ def simulate(code, route, parameters, blocks, resident, warps, durations, limit)
     boards = np.zeros((places, _SCOREBOARDS, _KEPT))
     copied = np.zeros(places)
     product = np.zeros((places, _KEPT))
-    waiting = np.full(places, -1, np.int64)  # the barrier at which a warp is
+    waiting = np.full(places, -1, np.int64)  # the barrier at which a warp waits, or -1
     block_of = np.full(places, -1, np.int64)
     alive = np.zeros(resident, np.int64)
     arrived = np.zeros((resident, _BARRIERS), np.int64)
@@ -112,12 +112,12 @@ def simulate(code, route, parameters, blocks, resident, warps, durations, limit)
     tail_of = parameters[TAIL]
     total = places if blocks >= resident else blocks * warps
     filled = np.zeros(resident, np.int64)  # stages of a block that bulk copies have filled, or are filling
-    arrival = np.zeros((resident, _STAGES))  # when each is there
+    arrival = np.zeros((resident, _STAGES))  # when each arrives
     consumed = np.zeros(resident)  # waits for stages so far
     checks = np.zeros(places, np.int64)  # waits of a warp for stages
     needs = np.zeros(places, np.int64)  # of a warp that waits for a stage: its number
-    decoded = np.full(len(code) // _PER_LINE + 2, _NEVER)  # when lines of the code are there
-    fetched = np.full(ARGUMENT_LINES, _NEVER)  # when lines of the constant bank are there
+    decoded = np.full(len(code) // _PER_LINE + 2, _NEVER)  # when lines of the code arrive
+    fetched = np.full(ARGUMENT_LINES, _NEVER)  # when lines of the constant bank arrive
 
     for slot in range(resident):
         if begun < blocks:
@@ -154,7 +154,7 @@ def simulate(code, route, parameters, blocks, resident, warps, durations, limit)
             if r < when:
                 best, when = w, r
         if best < 0:
-            # Everybody waits: for warps that ran another way than the counts say.
+            # All warps wait, because some took another path than the counts say: release them.
             freed = False
             for w in range(total):
                 if waiting[w] >= 0 or needs[w] > 0:
@@ -183,7 +183,7 @@ def simulate(code, route, parameters, blocks, resident, warps, durations, limit)
         passed = now
         done = now + row[LATENCY]
         if row[WAVEFRONTS] > 0.0:
-            # One per cycle of the SM, and fewer of one scheduler's warps.
+            # The SM moves one per cycle, and fewer for the warps of one scheduler.
             stage = max(stage, now) + row[WAVEFRONTS]
             paths[q] = max(paths[q], now) + row[WAVEFRONTS] * parameters[WAVEFRONT_CYCLES]
             passed = max(stage, paths[q] - parameters[WAVEFRONT_CYCLES] + 1.0)
@@ -198,15 +198,15 @@ def simulate(code, route, parameters, blocks, resident, warps, durations, limit)
                 l2_flight += row[L2_BYTES]
                 dram_flight += row[DRAM_BYTES]
                 if _draw(seed + 7) < row[IN_L2]:
-                    alone = _together(parameters[L2_LATENCY], l2_flight * parameters[L2_CYCLES], parameters[SHARPNESS])
+                    alone = _behind(parameters[L2_LATENCY], l2_flight * parameters[L2_CYCLES], parameters[SHARPNESS])
                 else:
                     # The last of n lines: n draws of an exponential distribution
                     tail = -tail_of * (1.0 + np.log(1.0 - _draw(seed + 13) ** (1.0 / lines)))
                     queued = max(dram_flight * parameters[DRAM_CYCLES], l2_flight * parameters[L2_CYCLES])
-                    alone = _together(parameters[DRAM_LATENCY] + tail, queued, parameters[SHARPNESS])
+                    alone = _behind(parameters[DRAM_LATENCY] + tail, queued, parameters[SHARPNESS])
                 if kind == ATOMIC:
                     atomic_flight += row[NUMBER]
-                    alone = _together(alone, atomic_flight * parameters[ATOMIC_CYCLES], parameters[SHARPNESS])
+                    alone = _behind(alone, atomic_flight * parameters[ATOMIC_CYCLES], parameters[SHARPNESS])
                 alone += max(first_access + parameters[TRANSLATION] - now, 0.0)
                 alone = max(alone, port + parameters[L2_LATENCY] - now)
                 cell = calendar[min(int((now + alone) / _WIDTH) + 1, bucket + _BUCKETS - 1) % _BUCKETS]
@@ -265,7 +265,7 @@ def simulate(code, route, parameters, blocks, resident, warps, durations, limit)
             following = max(following, now + row[LATENCY])
             checks[w] += 1
             consumed[slot] += 1.0
-            # Bulk copies are made as soon as there is room: a stage is free once all have asked for the one behind.
+            # Bulk copies start as soon as there is room: a stage is free once all consumers wait for the next one.
             room = parameters[DEPTH] + max(consumed[slot] // parameters[CONSUMERS] - 1.0, 0.0)
             while filled[slot] < min(room, _STAGES):
                 first_access = min(first_access, now)
@@ -276,9 +276,9 @@ def simulate(code, route, parameters, blocks, resident, warps, durations, limit)
                 if parameters[STAGE_DRAM] > 0.0:
                     tail = tail_of * np.log(lines)
                     queued = max(dram_flight * parameters[DRAM_CYCLES], l2_flight * parameters[L2_CYCLES])
-                    alone = _together(parameters[DRAM_LATENCY] + tail, queued, parameters[SHARPNESS])
+                    alone = _behind(parameters[DRAM_LATENCY] + tail, queued, parameters[SHARPNESS])
                 else:
-                    alone = _together(parameters[L2_LATENCY], l2_flight * parameters[L2_CYCLES], parameters[SHARPNESS])
+                    alone = _behind(parameters[L2_LATENCY], l2_flight * parameters[L2_CYCLES], parameters[SHARPNESS])
                 alone += max(first_access + parameters[TRANSLATION] - now, 0.0) + parameters[BULK_LATENCY]
                 alone = max(alone, port + parameters[L2_LATENCY] - now)
                 cell = calendar[min(int((now + alone) / _WIDTH) + 1, bucket + _BUCKETS - 1) % _BUCKETS]
@@ -375,7 +375,7 @@ def simulate(code, route, parameters, blocks, resident, warps, durations, limit)
 
 @numba.njit(cache=True, nogil=True)
 def _release(slot, warps, alive, arrived, waiting, ready, now, parameters, name):
-    """Let the warps at a barrier go on if the last that it waited for has ended."""
+    """Release the warps at a barrier if all others of the block have ended."""
     if 0 < alive[slot] <= arrived[slot, name]:
         arrived[slot, name] = 0
         for k in range(warps):

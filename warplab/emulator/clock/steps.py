@@ -1,4 +1,4 @@
-"""The machine code of a launch as sm.py takes it: what each instruction holds, asks for and waits for."""
+"""Makes sm.py's table of a launch's machine code: what each instruction keeps busy, requests and waits for."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ _KINDS = {
 KINDS: Mapping[str, int] = MappingProxyType({root: kind for kind, roots in _KINDS.items() for root in roots.split()})
 _CONSTANT = frozenset({"LDC", "ULDC", "S2R", "S2UR", "R2UR"})
 _MADE_OF_MEMORY = frozenset({sm.LOAD, sm.STORE, sm.ATOMIC, sm.REDUCTION, sm.ASYNC_COPY, sm.BULK_STORE})
-_ALONE = 0.9  # sectors of a store per lane: then each lane writes a part of one
-_MISSED = 0.75  # of sectors by L1: then it has little
-_SCATTERED = 1.5  # sectors of a request over those of neighbours: then each is in a line of its own
-FIRST_ARGUMENT = 0x210  # of the bank: what lies before is the driver's
+_ALONE = 0.9  # sectors per lane of a store from which each lane writes a part of one
+_MISSED = 0.75  # share of sectors that miss L1 from which it holds little
+_SCATTERED = 1.5  # times the sectors of contiguous lanes, from which each is in a line of its own
+FIRST_ARGUMENT = 0x210  # place in the bank; what lies before belongs to the driver
 _ARGUMENT_LINE = 64  # bytes
 _ARGUMENT = re.compile(r"c\[0x0\]\[(?:RZ|(0x[0-9a-f]+))\]")
 
 
 def cycles_of(instruction: MachineInstruction, constants: Constants) -> float:
-    """Cycles for which an instruction of a warp, one of PIPES, keeps its scheduler's part of a pipe busy."""
+    """Cycles for which a warp's instruction, one of PIPES, keeps its scheduler's part of the pipe busy."""
     root, pipe = instruction.root, PIPES[instruction.root]
     if pipe == TENSOR:
         m, n, depth = _product(instruction.opcode)
@@ -74,13 +74,13 @@ def cycles_of(instruction: MachineInstruction, constants: Constants) -> float:
 
 
 def argument_of(instruction: MachineInstruction) -> int:
-    """Where in the bank of arguments an instruction reads, -1 if it does not."""
+    """The place in the bank of arguments that an instruction reads, or -1."""
     found = _ARGUMENT.search(instruction.operands)
     return int(found[1] or "0", 16) if found else -1
 
 
 class Steps:
-    """Makes the rows of sm.py of a launch's machine code."""
+    """Makes a row of sm.py's table for each machine instruction of a launch."""
 
     def __init__(
         self, profile: CountedLaunch, caches: CacheTraffic, code: Sequence[MachineInstruction],
@@ -129,7 +129,6 @@ class Steps:
             if board < 0:
                 row[sm.KIND] = sm.PLAIN
         elif kind == sm.TENSOR_GROUP:
-            row[sm.NUMBER] = "gsb" in instruction.operands
             row[sm.WAVEFRONTS] = self._group_wavefronts(instruction)
             row[sm.LATENCY] = k.product_latency
         elif kind == sm.TENSOR_WAIT:
@@ -184,8 +183,8 @@ class Steps:
         if kind in (sm.LOAD, sm.ASYNC_COPY):
             near = 1.0 if local else self._l1
             missed = 0.0 if local else self._missed
-            # Lanes that walk along rows of their own go on side by side, so that L1 has all of their lines or none; of
-            # L2's they are half independent. Where L1 has little, lanes that read apart read anywhere.
+            # Lanes that read along rows of their own advance together: L1 holds all of their lines or none, and hits in
+            # L2 are partly independent, hence the root. Where L1 holds little, scattered lanes are independent.
             anywhere = apart > _SCATTERED and self._missed > _MISSED
             row[sm.NEAR] = near
             row[sm.IN_L2] = self._l2 ** (sectors if anywhere else apart**0.5)
@@ -209,7 +208,7 @@ def _share(part: float, whole: float) -> float:
 
 
 def _barrier(operands: str) -> tuple[int, float]:
-    """The number of a barrier and the warps that it waits for, 0 for all of the block."""
+    """The number of a barrier and how many warps it waits for; 0 warps are all of the block."""
     parts = [part.strip() for part in operands.split(",") if part.strip()]
     values = [int(part, 16) if part.startswith("0x") else -1 for part in parts]
     name = values[0] & 15 if values and values[0] >= 0 else 0
