@@ -51,11 +51,14 @@ def shared_arrays(source: str, kernel: Kernel, symbols: Iterable[str]) -> dict[s
 
 
 def _array(made: re.Match[str], constants: dict[str, str]) -> SharedArray:
-    sizes = [constants.get(size, size) for size in re.findall(r"\w+", made["shape"])]
+    sizes = [size.strip() for size in made["shape"].strip("()").split(",") if size.strip()]
+    known, dtype = SharedArray(made["name"]), made["dtype"]
     try:
-        return SharedArray(made["name"], tuple(map(int, sizes)), np.dtype(made["dtype"]).itemsize)
+        if np.dtype(dtype).name != dtype:  # `f16` may be a name for Numba's float16; in NumPy it has 16 bytes
+            return known
+        return SharedArray(known.name, tuple(int(constants.get(size, size)) for size in sizes), np.dtype(dtype).itemsize)
     except (TypeError, ValueError):
-        return SharedArray(made["name"])
+        return known
 
 
 def _function(source: str, line: int) -> str:
