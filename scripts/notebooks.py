@@ -34,7 +34,7 @@ HAD_WIDGET = "warplab_widget"  # in an output's metadata
 WIDGET = "application/vnd.jupyter.widget-view+json"
 # What a chapter's outputs come from, besides its source.
 _BEHIND = ("autograder", "benchmarks/results", "course", "labs", "solutions", "systems", "warplab")
-_SUFFIXES = frozenset({".cu", ".cuh", ".json", ".md", ".py", ".toml", ".zip"})
+_SUFFIXES = frozenset({".css", ".cu", ".cuh", ".html", ".js", ".json", ".md", ".py", ".toml", ".zip"})
 
 
 def main(arguments: list[str] | None = None) -> int:

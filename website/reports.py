@@ -1,4 +1,4 @@
-"""Grades the references for the site (`python -m website.reports`), anew only if what grades depend on changed."""
+"""Grades the references for the site (`python -m website.reports`), again only if the files behind the grades changed."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def main() -> int:
     digest = digest_of(_BEHIND)
     if REPORTS.exists() and _OF.exists() and _OF.read_text(encoding="utf-8") == digest:
         return 0
+    _OF.unlink(missing_ok=True)  # a run without full marks writes the page too
     code = subprocess.run([sys.executable, "-m", "autograder", "reference"], cwd=ROOT, check=False).returncode
     if code == 0:
         write_whole(_OF, digest)

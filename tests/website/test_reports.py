@@ -14,7 +14,7 @@ from website import reports
 def test_reports_are_made_anew_when_what_they_depend_on_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page, codes, graded, digest = tmp_path / "index.html", [1, 0, 0, 0], [], ["a"]
+    page, codes, graded, digest = tmp_path / "index.html", [1, 0, 0, 0, 1, 0], [], ["a"]
 
     def run(command: list[str], **_: object) -> SimpleNamespace:
         graded.append(command[1:])
@@ -32,4 +32,8 @@ def test_reports_are_made_anew_when_what_they_depend_on_changed(
     assert reports.main() == 0 and len(graded) == 3
     page.unlink()
     assert reports.main() == 0 and len(graded) == 4
+    digest[0] = "c"
+    assert reports.main() == 1
+    digest[0] = "b"
+    assert reports.main() == 0 and len(graded) == 6, "the page that the failure left is not kept"
     assert set(map(tuple, graded)) == {("-m", "autograder", "reference")}
