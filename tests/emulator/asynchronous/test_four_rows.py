@@ -93,9 +93,9 @@ def test_four_rows_are_scattered() -> None:
     assert np.array_equal(result.outputs["out"], wanted)
 
 
-def test_a_box_of_several_rows_is_none() -> None:
-    result = run((3, 0, 9, 3), box=(32, 2))
-    assert result.findings[0].kind is FindingKind.TRAP or "tensor map" in result.findings[0].message
+def test_a_box_of_several_rows_is_refused() -> None:
+    (found,) = run((3, 0, 9, 3), box=(32, 2)).findings
+    assert found.kind is FindingKind.TRAP and "two dimensions with a box of one row" in found.message
 
 
 @pytest.mark.processes

@@ -74,4 +74,6 @@ def test_arrays_that_each_rank_has_a_copy_of_do_not_cross():
 
 
 def test_ranks_are_halves_of_all_blocks_in_order():
-    assert crossed("own", grid=(1, 4)) == crossed("own", grid=(1, 1, 4))
+    """By x all blocks are the first, which works on rank 0's memory; the last two are rank 1's."""
+    for grid in ((1, 4), (1, 1, 4)):
+        assert crossed("own", grid=grid) == (32, 16)
