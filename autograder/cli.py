@@ -6,7 +6,7 @@ import argparse
 import logging
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +28,9 @@ from autograder.spec.seeds import secret_seed
 from autograder.written import WrittenFile
 from warplab.errors import DeviceError, WarplabError
 from warplab.files import write_whole
+from warplab.plan.capture.failure import CaptureFailure
 from warplab.plan.capture.several_process import CaptureProcess, CaptureProcesses
+from warplab.plan.capture.source_file import read_source
 from warplab.sandbox.isolation import Isolation
 
 FULL_MARKS, NOT_FULL_MARKS, USAGE_ERROR, CANNOT_GRADE, NOT_ALL_READ = 0, 1, 2, 3, 4
@@ -234,7 +236,7 @@ def _grades(
 ) -> Iterator[Report]:
     """Grade in turn: one's own submissions in one worker, each of the others in a fresh one that nobody has used.
 
-    The captures of several of one's own are forked from one process: what they import takes longer than they do.
+    The captures of several of one's own are forked from one process, because imports take longer than a capture.
     """
     allow_reduced = getattr(options, "allow_reduced_isolation", False)
     others = [source for _, source in work if not submissions.is_own(source)]
@@ -259,7 +261,8 @@ def _grades(
                     worker.start()
                     require_isolation(worker.isolation or Isolation.REDUCED, source, allow_reduced)
                 elif len(work) > 1:
-                    captured_in = captures.for_text(source.read_text(encoding="utf-8", errors="replace"))
+                    with suppress(CaptureFailure):  # `grade` reads it again and reports why it cannot be read
+                        captured_in = captures.for_text(read_source(source))
                 progress = stack.enter_context(terminal.progress_bar(console, f"{lab.name}/{clean(source.name)}"))
                 request = Request(lab, source, machine, options.seed, quick, second_opinion, captured_in=captured_in)
                 try:

@@ -97,6 +97,15 @@ def test_less_than_full_marks_exit_with_1_and_the_next_is_graded(submission: Pat
 
 
 @pytest.mark.processes
+def test_a_submission_that_cannot_be_read_stops_no_other(submission: Path, capsys) -> None:
+    unreadable = submission.parent / "mine"
+    (unreadable / "submission.py").mkdir(parents=True)
+    assert run("grade", unreadable, submission, "--lab", "90_twice", "--device", "emulator") == 1
+    out = capsys.readouterr().out
+    assert "is a folder, not a Python file" in out and "70 of 70 points" in out
+
+
+@pytest.mark.processes
 def test_check_is_terse(submission: Path, capsys) -> None:
     assert run("check", submission, "--device", "emulator") == 0
     assert len(capsys.readouterr().out.strip().splitlines()) == 1
