@@ -134,6 +134,8 @@ def test_words_go_to_tensor_memory_and_back() -> None:
         (lambda: ptx.tensor_instruction("f16", 128, 24), "128 x 24"),
         (lambda: ptx.tensor_instruction("bf16", 128, 64, sums="f16"), "sums of f16"),
         (lambda: ptx.tensor_instruction("s8", 96, 64), "96 x 64"),
+        (lambda: ptx.tensor_instruction("s8", 64, 40), "64 x 40"),
+        (lambda: ptx.tensor_instruction("e4m3", 64, 24, b_transposed=True), "64 x 24"),
     ],
 )
 def test_forms_that_are_none(make, words: str) -> None:
@@ -144,6 +146,7 @@ def test_forms_that_are_none(make, words: str) -> None:
 def test_the_instruction_descriptor() -> None:
     """Bits of the PTX ISA's table: sums of float32 are 1 at bit 4, n / 8 at bit 17, m / 16 at bit 24."""
     assert ptx.tensor_instruction("f16", 128, 64) == 1 << 4 | 8 << 17 | 8 << 24
+    assert ptx.tensor_instruction("u8", 64, 24) == 2 << 4 | 3 << 17 | 4 << 24
     assert (
         ptx.tensor_instruction("tf32", 64, 8, b_transposed=True)
         == 1 << 4 | 2 << 7 | 2 << 10 | 1 << 16 | 1 << 17 | 4 << 24

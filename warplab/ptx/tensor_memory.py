@@ -1,7 +1,7 @@
 """Blackwell's tensor memory and the tensor core that works on it, by single blocks (PTX ISA, "tcgen05"; sm_100a).
 
-An address has a lane of 128 in its upper 16 bits and a column of 512 in its lower ones. Row i of 128 rows of sums lies
-in lane i, a column for each of them; a warp reaches the 32 lanes of its number modulo 4.
+The upper 16 bits of an address are a lane, 0 to 127, and the lower 16 a column, 0 to 511. Row i of 128 rows of sums
+lies in lane i, one column per sum. A warp reaches 32 lanes, from 32 times its number modulo 4 on.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ tensor_dealloc = instruction(
     "tensor_dealloc",
     "tcgen05.dealloc.cta_group::1.sync.aligned.b32 {0}, {1};",
     [U32, U32],
-    doc="tensor_dealloc(address, columns): a warp frees columns that tensor_alloc gave it, as many.",
+    doc="tensor_dealloc(address, columns): a warp frees all columns of one tensor_alloc.",
 )
 
 tensor_relinquish = instruction(
     "tensor_relinquish",
     "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;",
-    doc="tensor_relinquish(): this block allocates no more, so that another one on its SM need not wait to do so.",
+    doc="tensor_relinquish(): this block allocates no more, so another block on its SM need not wait to allocate.",
 )
 
 tensor_wait_load = instruction(
     "tensor_wait_load",
     "tcgen05.wait::ld.sync.aligned;",
-    doc="tensor_wait_load(): wait for this warp's loads; only then use what they gave.",
+    doc="tensor_wait_load(): wait for this warp's loads. Use their words only after it.",
 )
 
 tensor_wait_store = instruction(
@@ -60,7 +60,8 @@ tensor_fence_before = instruction(
 tensor_fence_after = instruction(
     "tensor_fence_after",
     "tcgen05.fence::after_thread_sync;",
-    doc="tensor_fence_after(): put it behind a synchronisation, before tensor memory that others used.",
+    doc="tensor_fence_after(): put it after a synchronisation, before you access tensor memory that other threads "
+    "used.",
 )
 
 tensor_commit = instruction(
@@ -106,7 +107,7 @@ def tensor_store(count: int) -> Callable:
 
 def _need_count(count: int) -> None:
     if count not in (1, 2, 4, 8, 16, 32, 64, 128):
-        raise ValueError(f"PTX has no access to {count} columns of tensor memory: it is 1, 2, 4 or so on up to 128.")
+        raise ValueError(f"One access cannot have {count} columns of tensor memory: take a power of two from 1 to 128.")
 
 
 @cache
@@ -133,7 +134,9 @@ def tensor_instruction(
 ) -> int:
     """The instruction descriptor of products of m x n: a number for kernels, made at the top level of a file.
 
-    `sums` is f32 (default), f16, or s32 for integers. m is 64 or 128; n 8 to 256 in steps of 8, or of 16 with m = 128.
+    `sums` is f32 (default), f16, or s32 for integers. m is 64 or 128; n is 8 to 256 in steps of 8, or of 16 with m = 128,
+    for integers from 32 on, and for a transposed b of bytes.
+
     Raises ValueError for what the tensor core does not have. (PTX ISA, "Instruction descriptor".)
     """
     if kind not in _KIND_OF:
@@ -141,7 +144,8 @@ def tensor_instruction(
     whole = kind in ("s8", "u8")
     sums = sums or ("s32" if whole else "f32")
     allowed = ("s32",) if whole else ("f32", "f16") if kind in ("f16", "e4m3", "e5m2") else ("f32",)
-    step = 16 if m == 128 else 8
+    in_bytes = _KIND_OF[kind] in ("f8f6f4", "i8")
+    step = 16 if m == 128 or whole and n > 32 or in_bytes and b_transposed else 8
     if m not in (64, 128) or n % step or not step <= n <= 256 or sums not in allowed:
         raise ValueError(f"The tensor core has no product of {m} x {n} with operands of {kind} and sums of {sums}.")
     a, b = _KINDS[kind]
