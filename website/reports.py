@@ -1,4 +1,4 @@
-"""Grades the references for the site (`python -m website.reports`), again only if the files behind the grades changed."""
+"""Grades the references for the site (`python -m website.reports`), but only if files behind the grades changed."""
 
 from __future__ import annotations
 

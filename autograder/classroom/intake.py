@@ -422,7 +422,7 @@ def _piece(one: Mapping[str, Any], places: Mapping[str, str]) -> Piece:
 
 
 def _place_inside(path: PurePosixPath, places: Mapping[str, str]) -> str:
-    """Where a path below the student lies in the download: perhaps in an archive, of whose place that is a part."""
+    """The place in the download of a path below the student's folder; one inside an archive follows the archive's."""
     for inner, place in places.items():
         if path.is_relative_to(without_ending(inner)):
             return str(PurePosixPath(place) / path.relative_to(without_ending(inner)))

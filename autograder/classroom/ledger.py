@@ -234,8 +234,8 @@ class Ledger:
             self.keep_setting(_HIDDEN, "yes" if hidden else "", "names hidden" if hidden else "names shown")
 
     def by_roster(self, handed_in: Sequence[HandedIn]) -> list[HandedIn]:
-        """The hand-ins under the roster's IDs and names, where it knows their students by another name. Those of two
-        names that are one student's are refused, unless they are the same."""
+        """The hand-ins under the roster's IDs and names. Different files for one lab under two names of one student
+        become one refused hand-in."""
         names, called = self.names(), {person.id: person.name for person in self.people()}
 
         def known(one: Identity) -> Identity:
@@ -489,11 +489,13 @@ class Ledger:
 
 
 def _only_one(several: Sequence[HandedIn], names: Sequence[str]) -> HandedIn:
-    """The one hand-in of a student for a lab among those that came under these names; a refusal if they differ."""
+    """A student's hand-in for a lab, which came under each of these names; a refused one if its files differ."""
     whole = [one for one in several if one.content and not one.problem]
     if len({one.content for one in whole}) < 2:
         return (whole or several)[0]
-    words = f"{' and '.join(names)} are one student by the roster and handed in different files: leave those of one."
+    words = (
+        f"{' and '.join(names)} are one student in the roster, but their files differ. Keep the files of one name only."
+    )
     return replace(several[0], content=b"", problem=words)
 
 

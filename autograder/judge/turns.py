@@ -1,7 +1,7 @@
 """Who may use GPUs that several gradings share: any number of those who only compute, or one who measures.
 
-All who wait to measure come before those who wait to compute, who then compute together. The locks are files'
-(flock(2)), so a process that dies gives its turn back.
+Gradings that wait to measure go before those that wait to compute, and the latter then compute together. The locks are
+files' (flock(2)), so a process that dies gives its turn back.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Turns:
 
         with ExitStack() as stack:
             for outside, inside in self._places:
-                # Who measures keeps the door from others until it is done, so that those who compute gather before it
-                # and then use the GPU side by side. They are not passed over for ever: who measures has computed before
+                # A grading that measures holds the door until it is done, so those that compute gather in front of it
+                # and then use the GPU side by side. They do not wait for ever: each grading computes before it measures
                 room = stack.enter_context(open(inside, "ab"))
                 with ExitStack() as passing:
                     door = (stack if alone else passing).enter_context(open(outside, "ab"))

@@ -123,9 +123,8 @@ def run(plan: bytes, task: str, case: str, seed: int, other: tuple[str, bytes] |
 
 
 def counters_of(task: Task, execution: Execution, plan: Plan, draw: Callable[[], Mapping[str, Any]]) -> Counters:
-    """What budgets are held against: the counters of all launches; where a budget is on them, the estimated time, what
-    the busiest SM reads, and what goes between two ranks. For the last two the plan runs again, on the case's values,
-    which `draw` gives."""
+    """The counters of all launches, for the budgets. The estimated time, the busiest SM's reads and the traffic between
+    two ranks are filled where a budget is on them; for the last two the plan runs again on the values of `draw`."""
     from warplab import emulator
     from warplab.emulator.model.estimate import timed_total
 

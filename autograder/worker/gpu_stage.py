@@ -89,7 +89,7 @@ def make_context() -> None:
 
 
 def take(task: str, others_wait: bool = False) -> None:
-    """Make a context on the GPU and import what `efficiency` times the lab in the folder `task` beside.
+    """Make a context on the GPU and import the library that `efficiency` times beside the lab in the folder `task`.
 
     No kernel is run: this has no turn, and whoever measures meanwhile would see the GPU shared."""
     make_context()
@@ -99,7 +99,7 @@ def take(task: str, others_wait: bool = False) -> None:
 
 
 def _is_hurried(lab: Lab, others_wait: bool) -> bool:
-    """Whether the timing ends as soon as the points are certain: not where they are those of several cases' mean."""
+    """Whether the timing ends as soon as the points are certain. The mean of several cases gives no such points."""
     return others_wait and len(lab.task.timed_cases) == 1
 
 
@@ -197,7 +197,7 @@ def _against_the_roofline(
     seed: int,
     hurried: Lab | None = None,
 ) -> Measurement | Unmeasured:
-    """The submission's efficiency; for a `hurried` lab only as precise as its points ask."""
+    """The submission's efficiency; for a `hurried` lab only as precise as its points need."""
     work = {Ceiling.COPY: task.bytes_moved(case.dimensions), task.compute_ceiling: task.flops(case.dimensions)}
     ceilings = {name.value: calibrate.CANDIDATES[name.value](stream) for name in work if name is not Ceiling.COPY}
     copies = calibrate.copies(stream, len(placed))

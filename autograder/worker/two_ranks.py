@@ -1,7 +1,7 @@
-"""What budgets of a lab of two ranks are held against: bytes over the link, launches, and signals that reach too few.
+"""Counters for the budgets of a lab of two ranks: sectors over the link, launches, and signals of too narrow a scope.
 
-Both ranks are halves of one launch on one GPU, where a signal of GPU scope would do and a launch waits for all blocks
-before it. Between two GPUs neither holds, so both are counted.
+The ranks are the two halves of one launch on one GPU, where a signal of GPU scope suffices and a launch waits for all
+earlier blocks. Neither holds between two GPUs, so signals of GPU scope and launches are counted.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def counted(task: Task, execution: Execution, plan: Plan, run: Callable[..., Exe
 
 
 def _joins_ranks(launch: Launch) -> bool:
-    """May a cluster have blocks of both ranks, so that its shared memory is a way past the link?"""
+    """Whether a cluster may have blocks of both ranks, whose shared memory would then bypass the link."""
     (width, height, depth), (x, y, z) = launch.grid, launch.cluster
     return (y, z) != (1, 1) or x > 1 and width * height * depth // _RANKS % x != 0
 
@@ -58,7 +58,7 @@ def narrow_signals(plan: Plan) -> int:
 
 
 def _is_narrow(instruction: Instruction) -> bool:
-    """Does it reach the GPU's blocks and no further? Scopes below that are the search for races' matter."""
+    """Whether an instruction's scope is the GPU. The search for races checks narrower scopes."""
     parts = instruction.opcode.split(".")
     if any(part.startswith("shared") for part in parts) or {"sys", "cta", "cluster"} & set(parts):
         return False

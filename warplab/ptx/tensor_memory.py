@@ -134,8 +134,8 @@ def tensor_instruction(
 ) -> int:
     """The instruction descriptor of products of m x n: a number for kernels, made at the top level of a file.
 
-    `sums` is f32 (default), f16, or s32 for integers. m is 64 or 128; n is 8 to 256 in steps of 8, or of 16 with m = 128,
-    for integers from 32 on, and for a transposed b of bytes.
+    `sums` is f32 (default), f16, or s32 for integers. m is 64 or 128. n is 8 to 256 in steps of 8, or of 16
+    with m = 128, for integers from 32 on, and for a transposed b of bytes.
 
     Raises ValueError for what the tensor core does not have. (PTX ISA, "Instruction descriptor".)
     """

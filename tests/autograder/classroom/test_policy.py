@@ -225,7 +225,7 @@ def test_two_names_of_one_student_by_the_roster(tmp_path: Path) -> None:
         for again in range(2):
             (found,) = ledger.by_roster([one, other])
             assert (found.student, found.content) == ("bob@x.edu", b"")
-            assert found.problem.startswith("17 and bob@x.edu are one student by the roster")
+            assert found.problem.startswith("17 and bob@x.edu are one student in the roster")
             assert ledger.take_in([found]) == 1 - again
         (found,) = ledger.by_roster([one, replace(other, content=b"# a")])
         assert (found.student, found.content, found.problem) == ("bob@x.edu", b"# a", "")

@@ -262,7 +262,11 @@ def test_sparse_products_with_scales(kind: str, count: int) -> None:
         ),
         (lambda text: text.replace(f"%t, {METADATA}", "%t, 255"), FindingKind.OUT_OF_BOUNDS, "columns 255 to 256"),
         (lambda text: text.replace(f"%t, {METADATA}", "%t, 192"), FindingKind.UNINITIALISED, "column 192 of tensor"),
-        (lambda text: text.replace(f"%t, {METADATA}", "%t, 0x100080"), FindingKind.TRAP, "metadata start in lane 0"),
+        (
+            lambda text: text.replace(f"%t, {METADATA}", "%t, 0x100080"),
+            FindingKind.TRAP,
+            "start D, A and metadata in lane 0",
+        ),
     ],
 )
 def test_faulty_sparse_products(change, kind: FindingKind, words: str) -> None:

@@ -2,9 +2,9 @@
 
 The first half of a launch's blocks is rank 0, the other half rank 1. The first half of each array is rank 0's memory,
 the other half rank 1's, as in a symmetric heap. A request crosses the link if a block asks for a sector of the other
-rank; a sector of both, where an array's halves meet, is near to both. Each request counts, as its distinct sectors: a
-link has no cache of the other side. Memory that is no array, such as a variable of the module, is neither rank's, and
-every request for it counts.
+rank; a sector where an array's halves meet is local to both. Each request counts its distinct sectors, because the link
+has no cache. Memory outside the arrays, such as a variable of the module, belongs to neither rank, and every request
+for it counts.
 """
 
 from __future__ import annotations

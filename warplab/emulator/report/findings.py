@@ -403,7 +403,9 @@ class Explainer:
                 "16 bytes, and a store may not start before the tensor along any dimension."
             )
         if fault == FAULT_TENSOR_MAP and ("tile::gather4" in text or "tile::scatter4" in text):
-            return f"uses {place} as a tensor map, but four rows need one of two dimensions with a box of one row: {text}"
+            return (
+                f"uses {place} as a tensor map, but four rows need one of two dimensions with a box of one row: {text}"
+            )
         if fault == FAULT_TENSOR_MAP:
             return f"uses {place} as a tensor map, but there is none with as many dimensions as: {text}"
         if fault == FAULT_LEFT:

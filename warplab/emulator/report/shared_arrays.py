@@ -1,4 +1,4 @@
-"""What a Numba kernel's shared arrays are called in its source; in the PTX they have numbers only."""
+"""The names of a Numba kernel's shared arrays, from its source: the PTX only numbers them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ def _array(made: re.Match[str], constants: dict[str, str]) -> SharedArray:
     try:
         if np.dtype(dtype).name != dtype:  # `f16` may be a name for Numba's float16; in NumPy it has 16 bytes
             return known
-        return SharedArray(known.name, tuple(int(constants.get(size, size)) for size in sizes), np.dtype(dtype).itemsize)
+        return SharedArray(
+            known.name, tuple(int(constants.get(size, size)) for size in sizes), np.dtype(dtype).itemsize
+        )
     except (TypeError, ValueError):
         return known
 

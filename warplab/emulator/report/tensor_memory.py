@@ -158,8 +158,8 @@ def _rule(reason: int, record: np.ndarray, other: str) -> str:
     kind = _KINDS[second]
     if reason == RULE_COLUMN_SHIFT:
         return (
-            f"shifts the columns of B by more than its instruction descriptor 0x{value:08x} allows: put the largest "
-            "shift into its bits 30 and 31, 32 columns at most, or 16 with m = 32."
+            f"shifts the columns of B by more than its instruction descriptor 0x{value:08x} allows: set its bits 30 "
+            "and 31 to 1, 2 or 3 for at most 8, 16 or 32 columns. With m = 32 the most is 16."
         )
     if reason == RULE_SHAPE:
         m, n = (value >> 24 & 0x1F) << 4, (value >> 17 & 0x3F) << 3
@@ -171,7 +171,7 @@ def _rule(reason: int, record: np.ndarray, other: str) -> str:
         )
     if reason == RULE_ALIGNMENT:
         return (
-            "has a product start in a lane of tensor memory where it may not: let D, A and metadata start in lane 0, "
-            "or 16 with m = 64."
+            "gives a product a matrix that starts in the wrong lane of tensor memory: start D, A and metadata in lane "
+            "0, or in lane 16 with m = 64."
         )
     return f"asks for a product of kind::{kind} with types that it does not have: 0x{value:08x} is its descriptor."
