@@ -17,7 +17,7 @@ atexit.register(PROCESSES.close)
 
 
 def process_for(source: Path) -> CaptureProcess:
-    """The process for captures of a file, which says itself what is wrong with the file."""
+    """The process for captures of a file. A file that is missing has one too: its capture says so."""
     return PROCESSES.for_text(source.read_text(encoding="utf-8", errors="replace") if source.is_file() else "")
 
 

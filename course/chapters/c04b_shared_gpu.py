@@ -1,4 +1,4 @@
-"""Chapter 04b: what its section on a shared GPU reads of sharing.json and draws."""
+"""Chapter 04b, the shared GPU: tables and a figure from sharing.json."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def figure_of_neighbours() -> Figure:
     panels[1].legend(frameon=False, loc="lower right", fontsize=style.SMALL)
     style.headline(
         made,
-        "The same neighbour costs differently, by how the GPU is shared",
-        "rows: what the neighbour does without a pause; further right is worse",
+        "What a neighbour costs depends on how the GPU is shared",
+        "rows: what the neighbour runs without a pause; further right is worse",
     )
     return made
 

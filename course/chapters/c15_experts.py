@@ -43,7 +43,7 @@ def table_of_rows() -> Markdown:
         for ranks in (2, 4, 8):
             each, once = (rows(choices, experts, ranks, once) for once in (False, True))
             lines.append((name, ranks, f"{each:.2f}", f"{once:.2f}", f"{each / once:.1f}"))
-    return table(["model", "GPUs", "rows, one per choice", "rows, once per GPU", "saved, times"], lines)
+    return table(["model", "GPUs", "rows, one per choice", "rows, once per GPU", "times fewer"], lines)
 
 
 def drawn(sizes: Sizes, seed: int = 1) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def timeline() -> Figure:
     times = execute(plan, inputs, sanitize=False).outputs["times"]
     return rank_timeline(
         spans(TOY, arrays["chosen"], times),
-        title="Two ranks in one launch, each with a list of work",
-        subtitle=f"{BLOCKS} blocks per rank; items take what the emulator counts, and signals take no time (modelled)",
+        title="Two ranks in one launch, each with its list of work items",
+        subtitle=f"{BLOCKS} blocks per rank; items take the steps that the emulator counts, signals none (modelled)",
         unit="steps of the emulator",
     )

@@ -43,12 +43,12 @@ FOUND = ("wrong answer", "fault", "traffic", "nothing")
 # Beside cuBLASLt with autotuning. A100: arXiv 2512.02551, abstract. H100: the lists of CUDA-L2's repository at commit
 # dbe0177, eval_results/cuda_l2_h100_F32F16F16F32_speedup_{offline,server}.csv, the column of the better layout.
 PUBLISHED = (
-    ("CUDA-L2's paper, half-precision sums", "A100", "its offline", "1.114", "", ""),
-    ("CUDA-L2's paper, half-precision sums", "A100", "its server", "1.159", "", ""),
-    ("CUDA-L2's list, float32 sums", "H100", "its offline", "1.070", "1.056", "338 of 1000"),
-    ("the same, all sides 4,096 or more", "H100", "its offline", "0.928", "0.926", "58 of 64"),
-    ("CUDA-L2's list, float32 sums", "H100", "its server", "1.221", "1.195", "203 of 1000"),
-    ("the same, all sides 4,096 or more", "H100", "its server", "0.966", "0.964", "50 of 64"),
+    ("CUDA-L2's paper, half-precision sums", "A100", "its offline mode", "1.114", "", ""),
+    ("CUDA-L2's paper, half-precision sums", "A100", "its server mode", "1.159", "", ""),
+    ("CUDA-L2's list, float32 sums", "H100", "its offline mode", "1.070", "1.056", "338 of 1000"),
+    ("the same, all sides 4,096 or more", "H100", "its offline mode", "0.928", "0.926", "58 of 64"),
+    ("CUDA-L2's list, float32 sums", "H100", "its server mode", "1.221", "1.195", "203 of 1000"),
+    ("the same, all sides 4,096 or more", "H100", "its server mode", "0.966", "0.964", "50 of 64"),
 )
 _SEEDS = range(100)
 
@@ -295,7 +295,7 @@ def table_of_places() -> Markdown:
 
 
 def table_of_verdicts() -> Markdown:
-    """How far submissions of each part of the corpus came with the judge, and what the emulator alone found."""
+    """How many points submissions of each part of the corpus kept with the judge, and what the emulator alone found."""
     judged, emulated = results_of("judge"), results_of("seeds")
     if judged is None or emulated is None:
         return Markdown("*Verdicts on the corpus: not measured yet.*")

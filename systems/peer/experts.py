@@ -43,8 +43,10 @@ class Sizes:
         if self.experts % self.ranks or not 1 <= self.own <= MOST_EXPERTS:
             most = self.ranks * MOST_EXPERTS
             raise PeerError(f"{self.experts} experts: {self.ranks} ranks take a multiple of {self.ranks} up to {most}.")
-        if not 1 <= self.choices <= self.experts or self.tokens < 1:
-            raise PeerError(f"{self.tokens} tokens choose {self.choices} of {self.experts} experts: both begin at 1.")
+        if self.tokens < 1:
+            raise PeerError(f"{self.tokens} tokens per rank: the layer needs at least one.")
+        if not 1 <= self.choices <= self.experts:
+            raise PeerError(f"{self.choices} choices: a token takes 1 to {self.experts}, as there are experts.")
         for name, value in (("width", self.width), ("hidden", self.hidden)):
             if value < MULTIPLE or value % MULTIPLE:
                 raise PeerError(f"{name} is {value}: take a multiple of {MULTIPLE}.")
@@ -104,11 +106,11 @@ class Sizes:
         return 2 * int(away.sum()) * self.width * _BFLOAT16
 
     def flag_bytes(self) -> int:
-        """Bytes of flags that cross: two a group of tokens and pair of ranks."""
+        """Bytes of flags that cross: two per group of tokens and ordered pair of ranks."""
         return 2 * self.ranks * (self.ranks - 1) * self.groups * 4
 
 
 @cache
 def compiled(architecture: str) -> Module:
-    """PTX with the kernel."""
+    """The kernel as PTX for an architecture, such as sm_90a."""
     return compile_cpp(SOURCE.read_text("utf-8"), SOURCE.name, INCLUDE, (), architecture)

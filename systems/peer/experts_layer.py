@@ -59,9 +59,10 @@ class ExpertsOverGpus:
         """out = the weighted sums of this rank's tokens `x` [tokens, width], bfloat16.
 
         `chosen` (int32) and `weight` (float32) [ranks, tokens, choices] are the routes of all ranks; gate_up [own
-        experts, 2 hidden, width] and down [own experts, width, hidden], bfloat16, are this rank's experts.
+        experts, 2 hidden, width] and down [own experts, width, hidden], bfloat16, are this rank's experts. A token's
+        choices are distinct and from 0 to experts - 1: nothing checks them.
 
-        Raises PeerError for arrays of another shape or dtype.
+        Raises PeerError for arrays of another shape or dtype, and for those that are not on a GPU.
         """
         size = self.sizes
         routes = (size.ranks, size.tokens, size.choices)
@@ -75,12 +76,15 @@ class ExpertsOverGpus:
         }
         for name, (array, dtype, shape) in asked.items():
             if (
-                array.dtype != dtype
+                not array.is_cuda
+                or array.dtype != dtype
                 or tuple(array.shape) != shape
                 or not array.is_contiguous()
                 or array.data_ptr() % 16
             ):
-                raise PeerError(f"{name} has to be a whole contiguous array {list(shape)} of {dtype}.")
+                raise PeerError(
+                    f"{name}: give a contiguous {dtype} array {list(shape)} on the GPU, aligned to 16 bytes."
+                )
         arguments = (
             size.numbers(), np.uint32(self.rank), np.uint32(1), np.uint32(size.tiles), np.uint64(PATIENCE * 1e9),
             self._state, *(np.uint64(array.data_ptr()) for array, _, _ in asked.values()), *self._scratch.values(),
@@ -97,5 +101,5 @@ class ExpertsOverGpus:
         device = present(torch.cuda.current_device())
         assert device is not None
         if device.compute_capability < _OLDEST:
-            raise PeerError(f"The layer needs products of bfloat16: this is an {device.name}.")
+            raise PeerError(f"{device.name} has no products of bfloat16: the layer needs compute capability 8.0.")
         return functions(experts.compiled(architecture_of(device)), [experts.NAME])[experts.NAME]

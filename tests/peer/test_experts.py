@@ -143,7 +143,8 @@ def test_a_row_per_choice_costs_more_bytes() -> None:
     [
         ((1, 8, 1, 2, 16, 16), "2 to 8"),
         ((2, 8, 1, 3, 16, 16), "multiple of 2"),
-        ((2, 8, 5, 4, 16, 16), "choose 5 of 4"),
+        ((2, 8, 5, 4, 16, 16), "takes 1 to 4"),
+        ((2, 0, 1, 2, 16, 16), "0 tokens"),
         ((2, 8, 1, 2, 24, 16), "width is 24"),
         ((2, 8, 1, 2, 16, 0), "hidden is 0"),
     ],
