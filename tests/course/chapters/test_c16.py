@@ -88,10 +88,10 @@ def test_the_table_of_verdicts_counts_each_record_once() -> None:
     kept = [one for one in records("judge.json") if not one["variant"].startswith("bad_input/")]
     kinds = [one["variant"].split("/")[0] for one in kept]
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in c16.table_of_verdicts().data.splitlines()[2:]]
-    assert {row[0].partition(":")[0]: int(row[1]) for row in rows} == {kind: kinds.count(kind) for kind in set(kinds)}
-    assert sum(int(row[2]) for row in rows) == sum(one["value"] == 1 for one in kept)
-    wrong = [one["conditions"].startswith("wrong answer;") for one in kept if one["variant"].startswith("wrong/")]
-    assert f"wrong answer {sum(wrong)}," in next(row[3] for row in rows if row[0].startswith("wrong:"))
+    counted = {row[0].partition(":")[0]: sum(map(int, row[1:4])) for row in rows}
+    assert counted == {kind: kinds.count(kind) for kind in set(kinds)}
+    passed = sum(one["conditions"].startswith("passed;") for one in kept)
+    assert sum(int(row[3]) for row in rows) == passed > 0
 
 
 def test_the_emulator_stands_beside_the_judge_for_each_part_of_the_corpus() -> None:
