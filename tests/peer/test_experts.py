@@ -25,6 +25,7 @@ from warplab.plan.model import EMULATED_ARCHITECTURE
 pytestmark = pytest.mark.processes
 
 SMALL = Sizes(2, 21, 2, 6, 32, 48)
+SLICED = Sizes(2, 21, 2, 6, 32, 80)  # two slices of the middle, so that another block may multiply them by down
 COPIED = frozenset({"chosen", "weight"})
 
 
@@ -114,16 +115,17 @@ def instead(old: str, new: str = "") -> Callable[[str], str]:
         (instead("ld.acquire.sys", "ld.relaxed.sys"), "missing fence"),
         (instead("st.release.gpu", "st.relaxed.gpu"), "nothing orders the two"),
         (instead("ld.acquire.gpu", "ld.relaxed.gpu"), "missing fence"),
+        (instead("hear_here(r, state, r.listed +", "if (!call) hear_here(r, state, r.listed +"), "race"),
         (instead("if (from != r.rank) hear(r, state", "if (!call) hear(r, state"), "race"),
         (instead("        hear(r, state, r.returned(", "        if (!call) hear(r, state, r.returned("), "race"),
         (instead("hear_here(r, state, r.halfway +", "if (!call) hear_here(r, state, r.halfway +"), "race"),
         (instead("hear_here(r, state, r.done +", "if (!call) hear_here(r, state, r.done +"), "race"),
     ],
-    ids=["no release", "no acquire", "no release here", "no acquire here", "no wait for rows", "no wait for sums",
-         "no wait for the middle", "no wait for down"],
+    ids=["no release", "no acquire", "no release here", "no acquire here", "no wait for lists", "no wait for rows",
+         "no wait for sums", "no wait for the middle", "no wait for down"],
 )  # fmt: skip
 def test_a_missing_release_acquire_or_wait_is_found(change: Callable[[str], str], words: str) -> None:
-    execution = run(SMALL, drawn(SMALL, 1), change=change)
+    execution = run(SLICED, drawn(SLICED, 1), change=change)
     assert any(words in finding.message for finding in execution.findings), execution.findings
 
 
