@@ -6,9 +6,9 @@ earlier blocks. Neither holds between two GPUs, so signals of GPU scope and laun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from autograder.spec.task import Task
 from warplab.hardware.chips import H200
@@ -50,10 +50,21 @@ def _joins_ranks(launch: Launch) -> bool:
 
 
 def narrow_signals(plan: Plan) -> int:
-    """Instructions of the kernels that are launched which order or signal between blocks of one GPU only."""
-    kernels: Mapping[str, Any] = {name: plan.kernels[name] for name in {launch.kernel for launch in plan.launches}}
-    texts = {text for kernel in kernels.values() for text in kernel.ptx.values()}
-    functions = (function for text in texts for function in parse(text).functions.values())
+    """Instructions that order or signal between blocks of one GPU only, in launched kernels and their device functions.
+
+    A module may have other kernels, which do not count.
+    """
+    launched: dict[str, set[str]] = defaultdict(set)  # entries by PTX
+    for launch in plan.launches:
+        kernel = plan.kernels[launch.kernel]
+        for text in kernel.ptx.values():
+            launched[text].add(kernel.entry)
+    functions = (
+        function
+        for text, entries in launched.items()
+        for function in parse(text).functions.values()
+        if not function.entry or function.name in entries
+    )
     return sum(_is_narrow(one) for function in functions for one in function.body if isinstance(one, Instruction))
 
 

@@ -42,3 +42,10 @@ KERNEL = """
 )
 def test_signals_of_gpu_scope_are_counted(body: str, count: int) -> None:
     assert narrow_signals(plan_of(KERNEL.format(body=body), "kernel", {}, (), (1,), (32,))) == count
+
+
+def test_a_kernel_that_is_not_launched_does_not_count() -> None:
+    other = KERNEL.format(body="membar.gl;").replace("kernel", "spare").partition(".visible")[2]
+    text = KERNEL.format(body="membar.sys;") + ".visible" + other
+    for entry, count in (("kernel", 0), ("spare", 1)):
+        assert narrow_signals(plan_of(text, entry, {}, (), (1,), (32,))) == count
