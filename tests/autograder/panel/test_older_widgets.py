@@ -57,8 +57,10 @@ def test_the_sliders_of_chapter_01_move_and_are_saved(python: str, tmp_path: Pat
             picture(page, f"older-widgets-{call.partition('(')[0]}")
         page.locator("button:has-text('Show me')").first.click()
         page.wait_for_selector("text=No prediction was written down")
+        before, end = chapter.stat().st_mtime_ns, time.monotonic() + WAIT / 1000
         page.keyboard.press("Control+s")
-        page.wait_for_timeout(2000)
+        while chapter.stat().st_mtime_ns == before and time.monotonic() < end:
+            page.wait_for_timeout(100)
         page.click("text=Kernel >> nth=0")
         page.click("text=Shut Down Kernel")
         page.wait_for_selector("text=No Kernel >> nth=0")
