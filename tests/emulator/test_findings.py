@@ -339,6 +339,7 @@ def test_lanes_of_one_warp_race_unless_they_wait_for_each_other() -> None:
         ("tile = cuda.shared.array(64, np.float32)  # flat", 1, {"tile": (11,)}),
         ("tile = shared.array(\n        (ROWS, PITCH),\n        float32,\n    )", 1, {"tile": None}),
         ("tile = cuda.shared.array((ROWS, ROWS + 1), float32)", 1, {"tile": None}),
+        ("tile = cuda.shared.array((99999999999999999999, 4), float32)", 1, {"tile": (2, 3)}),
         ("tile = cuda.shared.array(64, f16)", 1, {"tile": None}),  # a name of the submission's own
         ("a = cuda.shared.array(8, float32)\n    b = cuda.shared.array((4, 8), float32)", 2, {"a": None, "b": (1, 3)}),
         ("a = cuda.shared.array(0, float32)\n    b = cuda.shared.array((4, 8), float32)", 1, {"b": (1, 3)}),

@@ -217,7 +217,7 @@ class Resolver:
         return LaneAddress(address, name, place.index, inside and address % size == 0)
 
     def _shared_name(self, name: str, address: int) -> str:
-        """Numba's shared arrays have no names: where there are several, they are numbered as they lie in memory."""
+        """Several of Numba's shared arrays whose names are not known are numbered in the order of their addresses."""
         starts = sorted(offset for symbol, offset in self.program.shared_symbols.items() if "cudapy" in symbol)
         number = sum(start <= address for start in starts)
         return f"shared array {number}" if len(starts) > 1 and name == "a shared array" else name

@@ -32,7 +32,11 @@ class SharedArray:
         """The element at a byte offset; None where it is not known."""
         if not self.shape or not 0 <= offset < prod(self.shape) * self.item_bytes:
             return None
-        return tuple(int(i) for i in np.unravel_index(offset // self.item_bytes, self.shape))
+        place, index = offset // self.item_bytes, list[int]()
+        for extent in reversed(self.shape):  # NumPy refuses a source's absurd shapes
+            place, last = divmod(place, extent)
+            index.insert(0, last)
+        return tuple(index)
 
 
 def shared_arrays(source: str, kernel: Kernel, symbols: Iterable[str]) -> dict[str, SharedArray]:
