@@ -36,7 +36,7 @@ OF_GROUPS = tuple(
 def beside(
     stream: Any, name: str, recipe: Recipe, arrays: Mapping[str, Any], call: Callable[[], Any]
 ) -> tuple[float, float]:
-    """Microseconds of a recipe, and of a call of torch as a CUDA graph, in turns."""
+    """Microseconds of a recipe and of a call of torch in a CUDA graph, timed in alternation."""
     import torch
 
     from warplab.gpu.stopwatch import time_in_turns
@@ -94,7 +94,7 @@ def fp8_products(stream: Any, say: Callable[[str], None]) -> list[results.Record
 
 
 def shuffles(stream: Any, say: Callable[[str], None]) -> list[results.Record]:
-    """`shuffle` beside the faster of two graphs of torch, for 128 experts of which a token takes 8."""
+    """`shuffle` beside the faster of two CUDA graphs of torch, for 8 of 128 experts per token."""
     import torch
 
     found = []
@@ -125,7 +125,7 @@ def shuffles(stream: Any, say: Callable[[str], None]) -> list[results.Record]:
 
 
 def groups(stream: Any, say: Callable[[str], None]) -> list[results.Record]:
-    """FP8 products of groups in room for more rows, by each choice of tiles: microseconds, which are only printed."""
+    """FP8 products of groups in room for more rows, by each choice of tiles: microseconds, printed and not recorded."""
     import torch
 
     from warplab.gpu.stopwatch import time_in_turns

@@ -129,7 +129,7 @@ def _line(verdict: Verdict) -> str:
 
 
 def _hardware(machine: Machine, verdicts: Sequence[Verdict]) -> str:
-    """What judged: the GPU, or each architecture that was emulated and whatever else reports name."""
+    """The GPU, or each machine that the reports name: the emulator with one architecture or another."""
     if machine.device is Executor.GPU:
         return machine.hardware
     return " and ".join(dict.fromkeys(verdict.report.hardware for verdict in verdicts)) or machine.hardware

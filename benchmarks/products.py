@@ -3,7 +3,7 @@
 squares   2048, 4096, 8192 and 16384 cubed
 shapes    the shapes of benchmarks.bench_gemm, and of benchmarks.fp8 for 64 and 4096 rows
 drawn     200 shapes: sizes evenly by their logarithm, half no multiples of 8, transposed operands
-held      200 others drawn in the same way, to which nothing was fitted
+held      200 others drawn with another seed, to which nothing is fitted
 fp8       `fp8_matmul` beside torch's product with one scale, for drawn shapes
 shuffle   `shuffle` beside torch.topk, a stable sort and a count, in one CUDA graph
 groups    FP8 products of groups by each choice of tiles
@@ -48,7 +48,7 @@ from warplab.errors import WarplabError
 
 FILE = results.DIRECTORY / "products.json"
 SEED, HELD_SEED, DRAWN, MOST = 56, 5602, 200, 16384
-ALTERNATIVES = 0  # forms beside the chosen one; the best with copies, and of each lean form, run in any case
+ALTERNATIVES = 0  # forms beside the chosen one, and beside the best with copies and the best of each lean form
 LONGEST = 150.0  # seconds after which no other shape begins
 WORTH = 1.5  # times the estimate of the chosen form, up to which lean forms run beside it
 LARGE = 4096  # rows, columns and k from which the ladder's last forms run too
@@ -93,7 +93,7 @@ def shapes() -> list[Case]:
 
 
 def drawn(seed: int = SEED) -> list[Case]:
-    """Always the same ones of a seed; every other one in multiples of 8."""
+    """Shapes drawn with a seed, every other one in multiples of 8."""
     random, found = Random(seed), []
     for number in range(DRAWN):
         m, n, k = (round(exp(random.uniform(0, log(MOST)))) for _ in range(3))
@@ -104,7 +104,7 @@ def drawn(seed: int = SEED) -> list[Case]:
 
 
 def held() -> list[Case]:
-    """As `drawn`, of another seed."""
+    """As `drawn`, with another seed."""
     return drawn(HELD_SEED)
 
 
@@ -196,7 +196,7 @@ def records(case: Case, part: str, line: Mapping[str, Any]) -> list[results.Reco
 
 
 def records_of(lines: Iterable[Mapping[str, Any]]) -> list[results.Record]:
-    """Of measured shapes, each once and in the first part that has it; of two lines the later one counts."""
+    """Records of measured shapes, each once, in the first part that has it and from its last line."""
     of = {case.name: (case, part) for part, every in reversed(PARTS.items()) for case in every()}
     last = {line["case"]: line for line in lines}
     return [record for name, line in last.items() for record in records(*of[name], line)]

@@ -169,7 +169,7 @@ def _shuffle(source: tuple[str, Results]) -> str:
 
 
 def _compared(source: tuple[str, Results]) -> str:
-    """Losses beside wins: how many shapes are slower, and the least."""
+    """The functions beside PyTorch by kind of shape: mean ratio, number of slower shapes, least ratio."""
     found: dict[str, list[float]] = {title: [] for title in COMPARED.values()}
     for record in source[1].records:
         part = record.variant.partition(",")[0] if record.name != "shuffle" else ""
@@ -182,8 +182,9 @@ def _compared(source: tuple[str, Results]) -> str:
     text = (
         "How many times as fast the functions of `systems.kernels` are as PyTorch's: the geometric mean, the number\n"
         "of shapes that are slower, and the least. Sizes are drawn from 1 to 16,384, evenly by their logarithm. Half\n"
-        "of them are no multiple of 8, and operands are transposed. Of the 200 shapes for fitting, 84 were timed, and\n"
-        "the model's rates are fitted to these times. The table above has Numba kernels with `wgmma`.\n\n"
+        "of them are no multiple of 8, and operands are transposed. Of the 200 shapes for fitting, 84 were timed.\n"
+        "The model is fitted to these times, and the table shows its choices before that fit. The table above has\n"
+        "Numba kernels with `wgmma`.\n\n"
         "Run `python -m benchmarks.products` on a Hopper GPU with PyTorch to compare yours. It checks each result and\n"
         "prints each shape with the chosen kernel and its rivals. A second run continues where the first stopped."
     )

@@ -7,7 +7,7 @@ besides, and what does not depend on the seed, is `make test-judge`'s. To be aff
 * a call is captured once, however many seeds make the same one, and many calls in one process;
 * a case is run in all of a grade's orders for the first seed of each block, for the others in one that the seed draws;
 * a submission that is refused at its capture, or whose traffic is over budget, is judged for the first seed of each
-  block: neither depends on the numbers;
+  block, since the numbers hardly matter to either; its record counts those seeds only;
 * a wrong submission's seed ends with the first case that gives its reason, and the case that gave the last seed's is
   tried first, then small ones;
 * sanitizers search only where a finding is the reason.
@@ -24,6 +24,7 @@ import re
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,9 +147,9 @@ class Tally:
 
 
 def judge(contender: Contender, seeds: Sequence[int]) -> Tally:
-    """Judge one submission on each of the seeds."""
+    """Judge one submission on the seeds of a block, or on the first where the others need not be judged."""
     start = time.perf_counter()
-    lab, wrong, first, refused = find_lab(contender.lab), {}, "", False
+    lab, wrong, first, refused, tried = find_lab(contender.lab), {}, "", False, 0
     with tempfile.TemporaryDirectory(prefix="warplab-seeds-") as folder:
         path = Path(folder) / f"{contender.name.replace('/', '_')}.py"
         path.write_text(contender.text, encoding="utf-8")
@@ -157,6 +158,7 @@ def judge(contender: Contender, seeds: Sequence[int]) -> Tally:
             leads = seed == seeds[0]
             if not leads and (refused or (contender.part is Part.TRAFFIC and not contender.right)):
                 continue
+            tried += 1
             drawn = lab.drawn(seed)
             try:
                 if contender.right:
@@ -168,7 +170,7 @@ def judge(contender: Contender, seeds: Sequence[int]) -> Tally:
                 objection = "" if rejection.status == contender.status else f"{rejection.status}: {rejection}"
             if objection:
                 wrong[seed] = objection
-    return Tally(len(seeds), wrong, time.perf_counter() - start)
+    return Tally(tried, wrong, time.perf_counter() - start)
 
 
 def _objection(contender: Contender, lab: Lab, plans: Plans, seed: int, leads: bool) -> str:
@@ -269,13 +271,15 @@ def judged(chosen: Sequence[Contender], seeds: Sequence[int], workers: int) -> I
     blocks = [seeds[start : start + BLOCK] for start in range(0, len(seeds), BLOCK)]
     jobs = [(one, block) for one in sorted(chosen, key=lambda one: not one.right) for block in blocks]
     whole: dict[Contender, Tally] = {}
+    done: Counter[Contender] = Counter()
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
         for one, tally in pool.imap_unordered(_judge, jobs):
             known = whole.setdefault(one, Tally(0, {}, 0.0))
             known.seeds += tally.seeds
             known.wrong |= tally.wrong
             known.seconds += tally.seconds
-            if known.seeds == len(seeds):
+            done[one] += 1
+            if done[one] == len(blocks):
                 yield one, known
 
 
@@ -315,7 +319,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"       seed {seed}: {words}")
         sys.stdout.flush()
         wrong += bool(tally.wrong)
-        # Whoever ends it early keeps what there is
+        # A run that is ended early keeps what it has judged
         if options.first == 0:
             results.write(FILE, header, [record(one, tally)], merge=FILE.exists())
     print(f"{len(chosen)} submissions, {options.seeds} seeds: {wrong} with wrong verdicts")

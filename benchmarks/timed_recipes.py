@@ -1,4 +1,4 @@
-"""Recipes of `systems.kernels` compiled side by side, and as candidates of turns."""
+"""Compiles recipes of `systems.kernels` side by side, and wraps them as candidates of a timing in alternation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Ours:
 
 
 def compile_all(recipes: Iterable[Recipe]) -> int:
-    """Have every kernel in the cache, as many at a time as there are processors; how many there are."""
+    """Compile every kernel into the cache, as many at a time as there are processors. Returns their number."""
     codes = {code for recipe in recipes for code in recipe.codes.values()}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda code: image_of(code, "sm_90a"), codes))

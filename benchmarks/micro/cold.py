@@ -154,7 +154,7 @@ def scattered() -> Iterator[Record]:
 
 
 def bulk_copies() -> Iterator[Record]:
-    """Cycles from asking for a bulk copy from L2 until its barrier says that it is there, by its bytes."""
+    """Cycles from the request of a bulk copy from L2 until its barrier completes, by the bytes of the copy."""
     values, steps = cupy.zeros(1 << 13, dtype=cupy.uint32), 256
     for size in (128, 512, 2048, 8192, 32768):
         took = card.cycles("cold", "bulk_copies", 1, 1, (values, np.uint32(size), np.int32(steps)))[0] / steps

@@ -62,7 +62,7 @@ struct Rank {
     u64 patience;                 // nanoseconds to wait
     State* state;                 // one per block
     const u16* x;                 // tokens x width
-    const int* chosen;            // ranks x tokens x choices: the routes of all ranks
+    const int* chosen;            // ranks x tokens x choices: the routes of all ranks; a token's choices differ
     const float* weight;          // the same
     const u16* gate_up;           // own experts x 2 hidden x width, the rows of gate first
     const u16* down;              // own experts x width x hidden
@@ -371,7 +371,8 @@ __device__ void layer(const Rank& r, Clock clock, u32 block) {
 }
 
 // One call of `here` ranks from `rank` on, whose arrays follow each other: one rank on each GPU, or several as groups of
-// blocks on one. `times` keeps when items of each block were done, `room` of them; null: nothing. `addresses` are those of all ranks' memories; null: they follow each other from `memory` on.
+// blocks on one. `times` has room for `room` items of each block (Clock); null: nothing is kept. `addresses` are those of
+// all ranks' memories; null: they follow each other from `memory` on.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) experts_kernel(
     Sizes of, u32 rank, u32 here, u32 most, u64 patience, State* state, const u16* x, const int* chosen,
     const float* weight, const u16* gate_up, const u16* down, u16* out, u32* list, u32* place, u32* count,

@@ -58,7 +58,7 @@ class Sizes:
 
     @property
     def tiles(self) -> int:
-        """Tiles of ROWS rows that a rank has at most, whatever the routes."""
+        """Tiles of ROWS rows that a rank has at most, whatever the routes, if a token's choices differ."""
         return self.own + self.ranks * self.tokens * min(self.choices, self.own) // ROWS
 
     @property

@@ -34,7 +34,8 @@ def test_luck_decides_nothing(contender: Contender) -> None:
 
 def test_a_submission_that_is_not_captured_gets_its_verdict_too() -> None:
     asks_the_host = next(one for one in ALL if one.status == "unsupported host call")
-    assert not judge(asks_the_host, range(1)).wrong
+    tally = judge(asks_the_host, range(2))
+    assert tally.seeds == 1 and not tally.wrong  # the second seed is not judged, and not counted
     right = replace(asks_the_host, corpus="correct", status="passed")
     assert "unsupported host call" in judge(right, range(1)).wrong[0]
 

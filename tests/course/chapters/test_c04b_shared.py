@@ -50,7 +50,7 @@ def test_the_records_say_what_the_text_says() -> None:
     assert all(1.13 < shared.slower("dependent loads in L2", "time slices", who) < 1.19 for who in shared.NEIGHBOURS)
 
 
-def test_what_is_left_and_whom_a_fault_ends() -> None:
+def test_what_is_left_and_which_processes_a_fault_ends() -> None:
     rows = [
         [cell.strip() for cell in row.split("|")[1:-1]] for row in shared.table_of_what_is_left().data.splitlines()[2:]
     ]
