@@ -43,7 +43,7 @@ BENCHMARKS: Sequence[Benchmark] = (
     Benchmark("benchmarks.stopwatch", GPU, ("stopwatch",), "Two copies of one kernel raced; careless timing; a shared GPU.", minutes=10),
     Benchmark("benchmarks.bench_gemm", HOPPER, ("gemm",), "Rungs of the matrix products beside torch.matmul; drawn shapes.", ("torch",), 9),
     Benchmark("benchmarks.bench_gemm alone", HOPPER, ("gemm_alone",), "Each product alone beside torch.matmul, with clock and power.", ("torch",), 6),
-    Benchmark("benchmarks.products", HOPPER, ("products",), "Functions of `systems.kernels` beside PyTorch's, and what the models chose.", ("torch",), 2),
+    Benchmark("benchmarks.products", HOPPER, ("products",), "Functions of `systems.kernels` beside PyTorch's, and what the models chose.", ("torch",), 4),
     Benchmark("benchmarks.experts", HOPPER, ("experts",), "Index shuffle, grouped products and a layer of experts, beside PyTorch.", ("torch",), 25, lambda record: {"10_index_shuffle": "shuffle", "11_grouped_gemm": "grouped"}.get(record.name.partition("/")[0], record.name.partition("/")[0])),
     Benchmark("benchmarks.fp8", HOPPER, ("fp8",), "Lab 09's product beside four FP8 products of PyTorch.", ("torch",), 12),
     Benchmark("benchmarks.operators", GPU, ("operators",), "PyTorch's operators beside a copy; a product's power by its numbers.", ("torch",), 2),
