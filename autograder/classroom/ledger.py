@@ -489,10 +489,12 @@ class Ledger:
 
 
 def _only_one(several: Sequence[HandedIn], names: Sequence[str]) -> HandedIn:
-    """A student's hand-in for a lab, which came under each of these names; a refused one if its files differ."""
+    """A student's hand-in for a lab, which came under each of these names. Equal files count from the earliest time;
+    different ones are refused."""
     whole = [one for one in several if one.content and not one.problem]
     if len({one.content for one in whole}) < 2:
-        return (whole or several)[0]
+        chosen = (whole or several)[0]
+        return replace(chosen, at=min((one.at for one in whole if one.at), default=chosen.at))
     words = (
         f"{' and '.join(names)} are one student in the roster, but their files differ. Keep the files of one name only."
     )

@@ -229,6 +229,8 @@ def test_two_names_of_one_student_by_the_roster(tmp_path: Path) -> None:
             assert ledger.take_in([found]) == 1 - again
         (found,) = ledger.by_roster([one, replace(other, content=b"# a")])
         assert (found.student, found.content, found.problem) == ("bob@x.edu", b"# a", "")
+        times = [replace(one, at="2026-03-02T10:00:00"), replace(other, content=b"# a", at="2026-03-01T10:00:00")]
+        assert [found.at for found in ledger.by_roster(times)] == ["2026-03-01T10:00:00"]
         nothing = HandedIn("18", LAB, "", problem="The download has no file of 18.")
         assert [found.content for found in ledger.by_roster([nothing, other])] == [b"", b"# b"]
 
