@@ -511,9 +511,8 @@ def execute(
     both orders, the length of turns and what asynchronous operations do meanwhile random: the same seed gives the same
     execution, whatever `workers` is. `watch` names a buffer and a byte in it: the result's `writer` is the thread whose
     store wrote that byte last. With `caches`, a chip, its L1 and L2 are modelled (`LaunchProfile.caches`), on one
-    thread, and blocks start in the order of their numbers; with `reads_only` nothing but what the busiest SM reads is,
-    with `copied` nothing but what crosses the link of two ranks (`model/ranks.py`), each of which has a copy of the
-    arrays that it names.
+    thread, and blocks start in the order of their numbers. With `reads_only` only the busiest SM's reads are modelled.
+    With `copied` only the traffic between two ranks is (`model/ranks.py`), which both have a copy of the arrays named.
 
     Raises PlanError when the plan does not fit together or an input is missing, ValueError for `reverse` with a seed.
     """
@@ -535,7 +534,7 @@ def execute(
     )
     first = session(sanitize=sanitize, workers=threads, instruction_budget=instruction_budget)
     execution = first.execute(inputs, watch)
-    # A warp whose lanes do not meet as they should is reported as such; what it exchanges follows from that.
+    # Where a warp's lanes do not meet, that is the finding, and undefined values follow from it.
     apart = {finding.kernel for finding in execution.findings if finding.kind is FindingKind.DIVERGENT_BARRIER}
     doubts = [doubt for doubt in first.doubts if doubt.finding.kernel not in apart]
     if not doubts or not sanitize or watch or caches:

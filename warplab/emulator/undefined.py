@@ -1,8 +1,8 @@
-"""Whether the undefined values that shuffles get decide anything.
+"""Finds out whether results depend on undefined values that shuffles get.
 
 A shuffle from a lane that takes no part in it gets an undefined value (PTX ISA, `shfl.sync`). Real code does that and
-never uses the value: in a reduction of half a warp the upper lanes read beyond it. So a plan in which it happens is run
-again with other values in that place. If the results stay the same, nothing depends on it, and there is no finding.
+never uses the value: in a reduction of half a warp the upper lanes read beyond it. Such a plan runs again with other
+values in that place. If the results stay the same, nothing depends on the value, and there is no finding.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ MAX_SITES = 8  # instructions that are tried one by one
 
 @dataclass(frozen=True)
 class Fill:
-    """What shuffles get of lanes that take no part: `bits`, at one instruction of a kernel; without a kernel at all."""
+    """The `bits` that shuffles get from lanes that take no part: at one instruction of a kernel, or everywhere."""
 
     bits: int
     kernel: str = ""
     at: int = -1
 
     def of(self, kernel: str) -> Fill | None:
-        """What holds in a launch of a kernel."""
+        """The fill for a launch of a kernel; None where it is for another kernel."""
         return self if self.kernel in ("", kernel) else None
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """A shuffle from a lane that takes no part, and the finding that it is if results depend on what it gets."""
+    """A shuffle from a lane that takes no part, and its finding in case results depend on the value."""
 
     finding: Finding
     at: int
@@ -53,6 +53,6 @@ def that_decide(doubts: Sequence[Doubt], run: Callable[[Fill], Execution]) -> li
 
 
 def _results(execution: Execution) -> tuple[object, ...]:
-    """What a caller sees of an execution, the undefined values themselves aside."""
+    """An execution's outputs, findings and printed text, to compare."""
     found = sorted((finding.kind.value, finding.kernel, finding.line) for finding in execution.findings)
     return {name: array.tobytes() for name, array in execution.outputs.items()}, found, execution.stdout

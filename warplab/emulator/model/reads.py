@@ -29,8 +29,8 @@ _SECTORS = 4  # of a line
 
 
 class Waves:
-    """The requests of a launch of which an SM holds `blocks_per_sm` blocks at once. A wave runs whole: its blocks may
-    wait for each other."""
+    """The requests of a launch with `blocks_per_sm` blocks per SM, wave by wave: blocks of a wave may wait for each
+    other."""
 
     def __init__(self, chip: Chip, launch: Launch, blocks_per_sm: int) -> None:
         self.log = RequestLog(LOG_LIMIT)
@@ -46,7 +46,7 @@ class Waves:
             self.note(self.log.take())
 
     def note(self, entries: np.ndarray) -> None:
-        """Take what the blocks of a wave asked for, entries of the log."""
+        """Take the requests of a wave's blocks, entries of the log."""
         raise NotImplementedError
 
     def told(self, **amounts: int) -> CacheTraffic:

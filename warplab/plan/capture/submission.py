@@ -37,8 +37,8 @@ def capture(
 
     The file is imported once in a child process and its host function called once for each of `calls`, with arrays
     that have a shape, a dtype and strides but no contents. No GPU is needed or visible. `timeout` is in seconds, for
-    all of it; `isolation` is the strongest that this machine has, unless one is named. With `process` the child is one
-    of that process. Raises CaptureFailure with what went wrong, CaptureFault if the process could not be started, and
+    all of it; `isolation` is the strongest that this machine has, unless one is named. With `process` the child is
+    forked from it. Raises CaptureFailure with what went wrong, CaptureFault if the process could not be started, and
     PlanError for an unknown architecture.
     """
     request = _request(read_source(Path(source)), Path(source).name, calls, architectures, timeout)
