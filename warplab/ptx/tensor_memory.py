@@ -97,7 +97,7 @@ def tensor_load(count: int) -> Callable:
 
 @cache
 def tensor_store(count: int) -> Callable:
-    """A function `store(address, words)` for columns as tensor_load reads them: `words` is a tuple of `count` uint32."""
+    """A function `store(address, words)` for columns as tensor_load has them: `words` is a tuple of `count` uint32."""
     _need_count(count)
     source = U32 if count == 1 else Fragment(U32, count)
     registers = "{{1}}" if count == 1 else "{1}"
