@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from autograder.spec.task import Task
+from warplab.emulator.model.ranks import RANKS
 from warplab.hardware.chips import H200
 from warplab.isa.parser import parse
 from warplab.isa.syntax import Instruction
@@ -19,7 +20,6 @@ from warplab.plan.model import Launch, Plan
 
 LINK = ("link_read_sectors", "link_written_sectors")
 _SECTORS_OF_A_WAVEFRONT, _SECTOR = 4, 32
-_RANKS = 2
 
 
 def counted(task: Task, execution: Execution, plan: Plan, run: Callable[..., Execution]) -> Counters:
@@ -46,7 +46,7 @@ def counted(task: Task, execution: Execution, plan: Plan, run: Callable[..., Exe
 def _joins_ranks(launch: Launch) -> bool:
     """Whether a cluster may have blocks of both ranks, whose shared memory would then bypass the link."""
     (width, height, depth), (x, y, z) = launch.grid, launch.cluster
-    return (y, z) != (1, 1) or x > 1 and width * height * depth // _RANKS % x != 0
+    return (y, z) != (1, 1) or x > 1 and width * height * depth // RANKS % x != 0
 
 
 def narrow_signals(plan: Plan) -> int:

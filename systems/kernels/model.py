@@ -13,7 +13,7 @@ from functools import cache
 
 from systems.kernels.chips import Chip
 from systems.kernels.half_recipes import Choice, Problem, takes
-from systems.kernels.lean import FORMS, Few, Thin, depth_per_step, lines_per_warp
+from systems.kernels.lean import FORMS, SIDE, Few, Thin, depth_per_step, lines_per_warp
 from systems.kernels.matrices import up
 from systems.search.half_product import CHOICES, HalfChoice
 
@@ -59,10 +59,10 @@ def seconds(form: HalfChoice, problem: Problem, chip: Chip, parts: int = 1) -> f
 def seconds_of_thin(problem: Problem, chip: Chip) -> float:
     """An estimate for `thin.cu`, in seconds: the longer of multiplying its tiles in float32 and writing c."""
     m, n, k = problem.m, problem.n, problem.k
-    tiles = up(m, 64) * up(n, 64)
+    tiles = up(m, SIDE) * up(n, SIDE)
     blocks = up(tiles, chip.sms)
     beside = min(blocks, 4)
-    work = blocks * 64 * 64 * k / chip.fused + up(blocks, beside) * up(k, 32) * chip.tile
+    work = blocks * SIDE * SIDE * k / chip.fused + up(blocks, beside) * up(k, 32) * chip.tile
     return (chip.begin + chip.trip + max(work, 2 * m * n / chip.dram)) * 1e-6
 
 

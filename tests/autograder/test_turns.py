@@ -87,16 +87,16 @@ LOCKS = Path("/proc/locks")
 
 
 def waiting(folder: Path) -> int:
-    """How many wait for one of the locks, says the kernel."""
+    """The number of threads that the system lists as waiting for one of the two locks."""
     nodes = {(folder / name).stat().st_ino for name in ("door", "room")}
     found = (line.split() for line in LOCKS.read_text().splitlines() if "-> FLOCK" in line)
     return sum(int(fields[6].split(":")[-1]) in nodes for fields in found)
 
 
-@pytest.mark.skipif(not LOCKS.exists(), reason="nothing says who waits for a lock")
-def test_who_computes_gathers_while_others_measure(tmp_path: Path) -> None:
-    """One measures; then come, in turn, two who compute and two who measure. The latter go first, and the former are
-    there side by side."""
+@pytest.mark.skipif(not LOCKS.exists(), reason="the system does not list waiting threads")
+def test_gradings_that_compute_gather_while_others_measure(tmp_path: Path) -> None:
+    """While one grading measures, two that compute and two that measure arrive in turn. The two that measure go first.
+    Then the two that compute run side by side."""
     order, together = list[str](), threading.Barrier(2)
     turns = Turns(tmp_path)
 

@@ -26,10 +26,10 @@ def value(name: str, metric: str, variant: str) -> float:
 def test_points_of_the_figure_are_times_as_slow() -> None:
     made = shared.figure_of_neighbours()
     copy, _, small, loads = made.axes
-    alone, beside = (value("copy", "rate", f"streams, beside {who}") for who in ("nobody", "product"))
+    alone, beside = (value("copy", "rate", f"streams, beside {other}") for other in ("nobody", "product"))
     (streams,) = [line for line in copy.lines if line.get_label() == "streams"]
     assert np.asarray(streams.get_xdata())[1] == pytest.approx(alone / beside)
-    alone, beside = (value("dependent loads in L2", "latency", f"MPS, beside {who}") for who in ("nobody", "copy"))
+    alone, beside = (value("dependent loads in L2", "latency", f"MPS, beside {other}") for other in ("nobody", "copy"))
     (mps,) = [line for line in loads.lines if line.get_label() == "MPS"]
     assert np.asarray(mps.get_xdata())[0] == pytest.approx(beside / alone)
     low, high = small.get_xlim()
@@ -38,16 +38,18 @@ def test_points_of_the_figure_are_times_as_slow() -> None:
 
 
 def test_the_records_say_what_the_text_says() -> None:
-    slices = [shared.of("small kernel", "time slices", who).value for who in shared.NEIGHBOURS]
+    slices = [shared.of("small kernel", "time slices", other).value for other in shared.NEIGHBOURS]
     assert all(2.41e-3 < one < 2.47e-3 for one in slices)
     assert shared.of("small kernel", "time slices", "nobody").value == pytest.approx(23e-6, rel=0.02)
-    shares = [1 / shared.slower("copy", "time slices", who) for who in shared.NEIGHBOURS]
+    shares = [1 / shared.slower("copy", "time slices", other) for other in shared.NEIGHBOURS]
     assert all(0.42 < one < 0.43 for one in shares)
     assert 1 / shared.slower("copy", "MPS", "copy") == pytest.approx(0.506, abs=1e-3)
     for way in ("streams", "MPS"):
         assert shared.slower("dependent loads in L2", way, "copy") == pytest.approx(9.4, abs=0.1)
         assert 2.8 < shared.slower("dependent loads in L2", way, "L2 sweep") < 3.0
-    assert all(1.13 < shared.slower("dependent loads in L2", "time slices", who) < 1.19 for who in shared.NEIGHBOURS)
+    assert all(
+        1.13 < shared.slower("dependent loads in L2", "time slices", other) < 1.19 for other in shared.NEIGHBOURS
+    )
 
 
 def test_what_is_left_and_which_processes_a_fault_ends() -> None:

@@ -94,7 +94,7 @@ def _of_ptx(c: Counters, constants: Constants) -> tuple[float, dict[int, float],
 
 
 def _wavefronts(c: Counters) -> float:
-    """Wavefronts of 128 bytes between registers and shared memory or L1, of which an SM moves one per cycle."""
+    """Wavefronts of 128 bytes between registers and shared memory or L1. An SM moves one per cycle."""
     shared = (
         c.shared_load_wavefronts + c.shared_store_wavefronts + c.shared_atomic_wavefronts + c.async_copy_wavefronts
         + c.warpgroup_read_wavefronts

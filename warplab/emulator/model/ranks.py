@@ -75,5 +75,5 @@ class LinkOfRanks(Waves):
             self._written += int((crosses & np.isin(kinds, _WRITES)).sum())
 
     def traffic(self) -> CacheTraffic:
-        """The sectors that cross; nothing of caches."""
-        return self.told(link_read_sectors=self._read, link_written_sectors=self._written)
+        """The sectors that cross the link."""
+        return self._traffic_of(link_read_sectors=self._read, link_written_sectors=self._written)

@@ -49,8 +49,8 @@ class Waves:
         """Take the requests of a wave's blocks, entries of the log."""
         raise NotImplementedError
 
-    def told(self, **amounts: int) -> CacheTraffic:
-        """These amounts; nothing of caches."""
+    def _traffic_of(self, **amounts: int) -> CacheTraffic:
+        """The traffic with these amounts, and zeros for the caches."""
         none = dict.fromkeys(CacheTraffic.__dataclass_fields__, 0)
         own = {"blocks_per_sm": self._blocks_per_sm, "dropped_requests": self.log.dropped}
         return CacheTraffic(**(none | own | amounts))
@@ -78,4 +78,4 @@ class ReadsOfSms(Waves):
 
     def traffic(self) -> CacheTraffic:
         """The sectors of the SM that reads the most of them; nothing of caches."""
-        return self.told(most_read_by_an_sm=int(np.bincount(self._pairs % self._sms, minlength=1).max()))
+        return self._traffic_of(most_read_by_an_sm=int(np.bincount(self._pairs % self._sms, minlength=1).max()))
