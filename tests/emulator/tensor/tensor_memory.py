@@ -210,6 +210,7 @@ COMMIT = "    @%p0 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::clu
 AFTER = "    tcgen05.fence::after_thread_sync;\n"
 BEFORE = "    tcgen05.fence::before_thread_sync;\n"
 BARRIER = "    bar.sync 0;\n"
+FENCED = BEFORE + BARRIER + AFTER
 
 
 def wait(label: str = "WAIT", parity: int = 0) -> str:

@@ -16,6 +16,7 @@ from tests.emulator.tensor.tensor_memory import (
     COMMIT,
     DONE,
     END,
+    FENCED,
     START,
     TYPES,
     WAIT_LOAD,
@@ -263,7 +264,7 @@ def multiply(
         words = before.astype(np.float16).view(np.uint16).astype(np.uint32)
     else:
         words = before.astype(np.float32 if d == 1 else np.int32).view(np.uint32)
-    body = fill(number) + BEFORE + BARRIER + AFTER
+    body = fill(number) + FENCED
     body += product(descriptor, right.descriptor(), left.descriptor(), keep, kind, **options) + DONE + read(number)
     result = run(body, tile, words, number)
     lanes = np.arange(128) if m == 128 else (np.arange(64) // 16 * 32 + np.arange(64) % 16)
@@ -313,7 +314,7 @@ def test_a_from_tensor_memory() -> None:
         lanes = np.arange(128) if m == 128 else (np.arange(64) // 16 * 32 + np.arange(64) % 16)
         words = np.zeros((64, 128), np.uint32)
         words[:8, lanes] = np.ascontiguousarray(a.astype(np.float16)).view(np.uint32).T
-        body = fill(64) + BEFORE + BARRIER + AFTER
+        body = fill(64) + FENCED
         body += product(instruction_descriptor(m, 16), right.descriptor(), "%t", d="%r11").replace(
             "mov.b64", "add.u32 %r11, %t, 32; mov.b64", 1
         )
@@ -387,7 +388,7 @@ RACE, ADVISORY = FindingKind.RACE, FindingKind.ADVISORY
     [
         (read(16), "writes, which may not be done: put tcgen05.commit"),
         (COMMIT + read(16), "which may not be done: put tcgen05.commit"),
-        (COMMIT + BEFORE + BARRIER + AFTER + read(16), "which may not be done: put tcgen05.commit"),
+        (COMMIT + FENCED + read(16), "which may not be done: put tcgen05.commit"),
         (COMMIT + wait() + read(16), "put tcgen05.fence::after_thread_sync before this line"),
         (COMMIT + AFTER + wait() + read(16), "put tcgen05.fence::after_thread_sync before this line"),
     ],
@@ -405,9 +406,6 @@ def test_a_result_that_is_read_too_early(faulty: str, words: str) -> None:
 
 
 STORED = take(4) + store(4)
-
-
-FENCED = BEFORE + BARRIER + AFTER
 
 
 @pytest.mark.parametrize(

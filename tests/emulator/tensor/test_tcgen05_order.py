@@ -11,6 +11,7 @@ from tests.emulator.tensor.tensor_memory import (
     BEFORE,
     COMMIT,
     DONE,
+    FENCED,
     WAIT_LOAD,
     WAIT_STORE,
     Layout,
@@ -31,7 +32,6 @@ from warplab.errors import PlanError
 from warplab.plan.execution import Execution, Finding, FindingKind
 
 RACE, UNWRITTEN, ADVISORY = FindingKind.RACE, FindingKind.UNINITIALISED, FindingKind.ADVISORY
-FENCED = BEFORE + BARRIER + AFTER
 RNG = np.random.default_rng(12)
 
 
@@ -81,7 +81,7 @@ def test_a_store_waits_for_every_reader(later: str) -> None:
         second = other + COMMIT.replace("@%p0", "@%p7").replace("[bar]", "[other]")
         second += wait("SECOND").replace("[bar]", "[other]") + AFTER
     overwrite = "    mov.u32 %r100, 0;\n" + store(1) + WAIT_STORE
-    text = fill(8) + FENCED + from_memory(right) + COMMIT + second + BEFORE + BARRIER + AFTER
+    text = fill(8) + FENCED + from_memory(right) + COMMIT + second + FENCED
     result = "    add.u32 %r9, %own, 32;\n" + load(16, address="%r9") + WAIT_LOAD + put(16)
     faulty = run(text + overwrite + wait() + AFTER + result, tile, words, 16)
     assert found(faulty, RACE, "which may not be done: put tcgen05.commit behind that line")

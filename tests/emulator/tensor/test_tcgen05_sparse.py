@@ -9,11 +9,11 @@ import pytest
 
 from tests.emulator.tensor.tensor_memory import (
     AFTER,
-    BARRIER,
     BEFORE,
     CLUSTER_BARRIER,
     COMMIT,
     DONE,
+    FENCED,
     PAIR,
     PAIR_END,
     TYPES,
@@ -35,7 +35,6 @@ from warplab.plan.execution import Execution, FindingKind
 
 RNG = np.random.default_rng(17)
 METADATA = 128  # its first column
-FENCED = BEFORE + BARRIER + AFTER
 PAIR_DONE = (
     "    mov.b16 %h1, 3;\n"
     + COMMIT.replace("cta_group::1", "cta_group::2").replace(

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from tests.emulator.tensor.tensor_memory import (
-    AFTER,
-    BARRIER,
     BASE,
-    BEFORE,
     DONE,
+    FENCED,
     TYPES,
     WAIT_STORE,
     Layout,
@@ -31,7 +29,6 @@ from warplab.plan import assembler
 from warplab.plan.execution import Execution, FindingKind
 
 RNG = np.random.default_rng(23)
-FENCED = BEFORE + BARRIER + AFTER
 
 
 def stationary(text: str, mask: int | None = None) -> str:
